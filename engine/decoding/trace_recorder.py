@@ -167,10 +167,8 @@ class TraceRecorder:
                 rejected = [tokens[k] for k in _rejected_after(verdict.last, statuses, parents)]
                 numbers = self._closing_numbers(verdict, float(u_closing[verdict.last]), rejected)
             piece = text + tail if i == last_emitted else text
-            label, is_demanded = self.detokenizer.label(token, text), any(allowed.demanded[i : i + 1])
-            tokens.append(
-                Token(token, piece, status, position + at - 1, at, label, **numbers, from_grammar=is_demanded)
-            )
+            label, numbers["from_grammar"] = self.detokenizer.label(token, text), any(allowed.demanded[i : i + 1])
+            tokens.append(Token(token, piece, status, position + at - 1, at, label, **numbers))
         return tuple(tokens)
 
     def forbidden(self, drafts: Sequence, depth: Sequence[int], position: int) -> tuple[Forbidden, ...]:
@@ -224,7 +222,6 @@ class TraceRecorder:
         return fields
 
     def _distribution(self, mass: np.ndarray, ids: np.ndarray) -> Distribution:
-        top = tuple(
-            Candidate(int(i), self.detokenizer.name(int(i)), float(m)) for m, i in zip(mass, ids, strict=True) if m > 0
-        )
+        pairs = [(int(i), float(m)) for m, i in zip(mass, ids, strict=True) if m > 0]
+        top = tuple(Candidate(i, self.detokenizer.name(i), m) for i, m in pairs)
         return Distribution(top, max(0.0, 1.0 - sum(c.mass for c in top)))

@@ -12,6 +12,7 @@ import math
 import statistics
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -24,7 +25,8 @@ from engine.decoding.draft_length import RecordedRound, ReplayedGamma
 from engine.device import now, to_device
 from engine.drafters.autoregressive import AutoregressiveDrafter
 from engine.drafters.base import Draft, DrafterSetup
-from engine.files import read_json, write_atomically
+from engine.errors import Unavailable
+from engine.files import read_json, write_file
 from engine.models.decoder.runner import Runner
 from engine.trace.costs import CostModel
 from engine.trace.noise import has_dips, monotone_costs
@@ -141,11 +143,8 @@ def cached_costs(folder: Path, key: dict, measure_now: Callable[[], CostModel], 
     costs = measure_now()
     if not costs.steady:
         return costs
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, json.dumps({**asdict(costs), "key": key}))
-    except OSError:
-        pass
+    with suppress(OSError, Unavailable):
+        write_file(path, json.dumps({**asdict(costs), "key": key}))
     return costs
 
 
@@ -176,9 +175,8 @@ def known_draft_costs(
 
 def known_plain_costs(folder: Path, device: str, target: str, precision: str) -> CostModel | None:
     """Returns the newest cached costs of passes of the target of this hash, in this precision; None without any."""
-    known = [
-        costs for drafter, name, costs, _ in _read_costs(folder, device, target) if not drafter and name == precision
-    ]
+    each = _read_costs(folder, device, target)
+    known = [costs for drafter, name, costs, _ in each if not drafter and name == precision]
     return known[-1] if known else None
 
 

@@ -51,7 +51,5 @@ def top(rows: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
         return tuple(rows.topk(k))
     cut = rows.view(R, -1, block)
     blocks = cut.amax(-1).topk(k).indices  # [R, k]
-    best_of_blocks = cut.gather(1, blocks[..., None].expand(-1, -1, block)).flatten(1).topk(k)
-    return best_of_blocks.values, blocks.gather(
-        1, best_of_blocks.indices // block
-    ) * block + best_of_blocks.indices % block
+    values, places = cut.gather(1, blocks[..., None].expand(-1, -1, block)).flatten(1).topk(k)
+    return values, blocks.gather(1, places // block) * block + places % block

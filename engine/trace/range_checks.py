@@ -81,10 +81,8 @@ def _check_token(token: Token, at: str) -> None:
     require(0 <= token.depth <= 4096, f"a token of {at} is out of range")
     require(0 <= token.position <= MAX_TOKENS and len(token.text) <= 10_000, f"a token of {at} is out of range")
     require(token.gap is None or 0 <= token.gap <= 1e6, f"a token of {at} is out of range")
-    shares = [
-        x for x in (token.p, token.q, token.u, token.accept, token.running, token.h, token.expected) if x is not None
-    ]
-    require(all(0 <= x <= 1.0001 for x in shares), f"a probability in {at} is not between 0 and 1")
+    shares = (token.p, token.q, token.u, token.accept, token.running, token.h, token.expected)
+    require(all(x is None or 0 <= x <= 1.0001 for x in shares), f"a probability in {at} is not between 0 and 1")
     for distribution in (token.p_top, token.q_top, token.residual, token.removed):
         if distribution:
             masses = [c.mass for c in distribution.top] + [distribution.rest]

@@ -8,12 +8,13 @@ Reads only headers (except for the hash), so it needs neither torch nor transfor
 import hashlib
 import json
 import struct
+from contextlib import suppress
 from math import prod
 from pathlib import Path
 from typing import Any
 
 from engine.errors import BadInput, Unavailable
-from engine.files import cache_root, read_json, sha256, write_atomically
+from engine.files import cache_root, read_json, sha256, write_file
 from engine.weights.eight_bits import SCALE
 from engine.weights.folder_kinds import contents_of, folder_problem, listing, tokenizer_problem
 from engine.weights.gguf.layout import GGUF, changed_source, gguf_files, is_prepared, places
@@ -102,10 +103,7 @@ def missing(folder: Path) -> str | None:
 
 def damage(folder: Path) -> str | None:
     """Returns a sentence about the first truncated or unreadable file of a complete folder; None if there is none."""
-    try:
-        if not isinstance(json.loads((folder / "config.json").read_text(encoding="utf-8-sig")), dict):
-            return f"{folder / 'config.json'} is damaged."
-    except ValueError:
+    if not read_json(folder / "config.json"):
         return f"{folder / 'config.json'} is damaged."
     if problem := changed_source(folder):
         return problem
@@ -169,7 +167,7 @@ def figures(folder: Path) -> dict[str, Any]:
     parameters = sum(prod(shape) for name, shape in tensors.items() if name not in others)
     if head and HEAD_KINDS[head].width:
         return _head_figures(folder, tensors, head) | {"parameters": parameters}
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8-sig"))
+    config = read_json(folder / "config.json")
     config = {"num_hidden_layers": 1} | with_defaults(flat(config)) if head else config
     return config_figures(config, str(folder / "config.json")) | {"parameters": parameters}
 
@@ -222,11 +220,8 @@ def weights_hash(folder: Path) -> str:
         remembered = isinstance(entry, list) and len(entry) == 3 and entry[:2] == stamp
         fresh[file.name] = entry if remembered else [*stamp, sha256(file)]
     if fresh != known:
-        try:
-            cache.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(cache, json.dumps(fresh))
-        except OSError:
-            pass  # the hash is computed again next time
+        with suppress(OSError, Unavailable):  # without a cache the hash is computed again next time
+            write_file(cache, json.dumps(fresh))
     hashes = {name: entry[2] for name, entry in fresh.items()}
     if len(hashes) == 1:
         digest = next(iter(hashes.values()))

@@ -1,6 +1,7 @@
 """Compares two vocabularies by the text of their tokens, however each tokenizer writes spaces and bytes. No torch."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -69,10 +70,8 @@ def _from_bytes(name: str) -> bytes:
 
 def _from_text(name: str) -> bytes:
     if len(name) == 6 and name.startswith("<0x") and name.endswith(">"):
-        try:
+        with suppress(ValueError):
             return bytes.fromhex(name[3:5])
-        except ValueError:
-            pass
     return name.replace(_SPACE, " ").encode()
 
 

@@ -90,18 +90,15 @@ class OnnxEagle(EagleModel):
         self, ids, spans: Sequence[HostSequenceSlice], rows=slice(None), features: Any = None, state: Any = None
     ):
         """Runs one sequence as `EagleModel.forward` does."""
-        return self._run(ids, spans, rows, self._fuse_features(features) if state is None else state)
-
-    def _fuse_features(self, features: torch.Tensor) -> torch.Tensor:
-        outputs = {"hidden": (len(features), self.width)}
-        return self._project.run({"features": self._norm_features(features)}, outputs)["hidden"]
-
-    def _run(self, ids, spans: Sequence[HostSequenceSlice], rows, hidden: torch.Tensor):
-        numbers = row_numbers(rows, len(ids))
+        hidden, numbers = self._fuse_features(features) if state is None else state, row_numbers(rows, len(ids))
         inputs = {"embedded": self._embedding(ids), "hidden": hidden, "rows": numbers}
         outputs = {"logits": (len(numbers), self.vocab_size), "state": (len(numbers), self.width)}
         results = self._passes.run(spans, [len(ids)], inputs, outputs)
         return (None, None) if rows is None else (results["logits"], results["state"])
+
+    def _fuse_features(self, features: torch.Tensor) -> torch.Tensor:
+        outputs = {"hidden": (len(features), self.width)}
+        return self._project.run({"features": self._norm_features(features)}, outputs)["hidden"]
 
 
 class OnnxEagle1(OnnxEagle, Eagle1Model):

@@ -49,9 +49,8 @@ class GgufReader:
     def __call__(self, name: str, shape: tuple[int, ...] | None = None) -> torch.Tensor:
         place = self._place(name, shape)
         if len(place["shape"]) == 1:
-            return self._in_halves(name, gguf_blocks.dense(place["type"], self._rows(place))[0]).to(
-                self.device, self.dtype
-            )
+            vector = gguf_blocks.dense(place["type"], self._rows(place))[0]
+            return self._in_halves(name, vector).to(self.device, self.dtype)
         weight = torch.empty(*place["shape"], dtype=self.dtype, device=self.device)
         for start, part in self._dense_parts(place):
             weight[start : start + len(part)] = part

@@ -78,9 +78,8 @@ class GroupedWeight:
         zero, n = (-self.offset / scale).round(), (self.n * finer).view(*self.scale.shape, GROUP)
         outside = (zero < 0) | (zero > 255)
         if outside.any():
-            groups = (
-                self.n.view(n.shape)[outside].float() * self.scale[outside][:, None] + self.offset[outside][:, None]
-            )
+            steps = self.n.view(n.shape)[outside].float()
+            groups = steps * self.scale[outside][:, None] + self.offset[outside][:, None]
             low, high = groups.amin(-1).clamp_max(0), groups.amax(-1).clamp_min(0)
             step = ((high - low) / 255).clamp_min(_SCALE_FLOOR)
             zeros = (-low / step).round()
