@@ -28,7 +28,6 @@ class Offer:
 
     @property
     def titles(self) -> dict[str, str]:
-        """The title of each pair by its name."""
         return {name: pair.title for name, pair in self.pairs.items()}
 
     @property

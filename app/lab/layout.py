@@ -67,7 +67,6 @@ class Layout:
         return gr.Accordion(f"Choose {what}", open=False, elem_id=name, elem_classes="sl-lab-form")
 
     def form(self, rows: Sequence[Sequence] | None = None) -> None:
-        """Lays out the rows of the form."""
         for row in self.experiment.rows if rows is None else rows:
             with gr.Row(equal_height=True) if len(row) > 1 else nullcontext():
                 self.widgets |= {field.name: widget(field, self.experiment.NAME) for field in row}

@@ -1,5 +1,7 @@
 """Does with a page what a visitor does, and reads what the visitor sees."""
 
+import csv
+import io
 import re
 from contextlib import contextmanager
 from urllib.parse import urlsplit
@@ -33,9 +35,9 @@ _SETTLED = """() => Promise.all(document.getAnimations()
   .filter(one => one.effect.getComputedTiming().endTime < Infinity)
   .map(one => one.finished.catch(() => {})))"""
 
-# A picture is drawn again when its place has another width.
 # Sets a slider, and says so as a hand's move would.
 SLIDE = "(node, value) => { node.value = value; node.dispatchEvent(new Event('input', { bubbles: true })); }"
+# A picture is drawn again when its place has another width.
 _FITS = """name => {
   const width = part => document.querySelector(`[data-chart="${name}"] ${part}`)?.getBoundingClientRect().width;
   return Math.abs(width('.main-svg') - width('.sl-plot')) <= 2;
@@ -180,8 +182,16 @@ def saved(page: Page, button: str) -> str:
     if page.locator(":is(#results, #lab-tabs):visible").get_attribute("id") == "results":
         open_tab(page, "Files")
     expect(page.locator(f"#{button}")).to_be_enabled()
-    with page.expect_download() as download:
-        page.locator(f"#{button}").click()
+    return downloaded(page.locator(f"#{button}"))
+
+
+def saved_table(page: Page, button: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(saved(page, button))))
+
+
+def downloaded(button: Locator) -> str:
+    with button.page.expect_download() as download:
+        button.click()
     return download.value.path().read_text(encoding="utf-8-sig")
 
 
@@ -191,7 +201,6 @@ def open_files(page: Page, *paths) -> None:
 
 
 def open_texts(page: Page, *texts: str) -> None:
-    """Opens files with these texts."""
     files = ({"mimeType": "application/json", "buffer": text.encode("utf-8")} for text in texts)
     open_files(page, *({"name": f"{i}.json"} | file for i, file in enumerate(files)))
 
@@ -220,11 +229,14 @@ def wait_until_above(upper: Locator, lower: Locator) -> None:
     )
 
 
-def open_lesson(page: Page, slug: str, step: int | None = None) -> None:
-    """Steps are counted from 0; the quiz comes after the last."""
+def open_lesson(page: Page, slug: str, step: int | str | None = None) -> None:
+    """Opens the lesson, at a step by its title, or by its number from 0; the quiz comes after the last."""
     number = next(each.number for each in lessons() if each.slug == slug)
     page.wait_for_function(_OPEN_LESSON, arg=[number, slug], polling=50)
-    if step is not None:
+    if isinstance(step, str):
+        page.locator(f'.sl-dot[title="{step}"]').click()
+        expect(page.locator(".sl-dot[aria-current=step]")).to_have_attribute("title", step)
+    elif step is not None:
         page.locator(".sl-dot").nth(step).click()
 
 

@@ -20,9 +20,9 @@ if __name__ == "__main__":
     os.environ["SPECLENS_THREADS"] = "1"  # for the served engine, because the tab has one thread, too
 
 import chromium
-from playwright.sync_api import BrowserContext, Page, expect, sync_playwright
+from playwright.sync_api import BrowserContext, Page, sync_playwright
 from real_model import PAIR
-from tab_site import serving_site
+from tab_site import press_run, saved, serving_site, wait_for_end
 
 from app import static_site
 from app.tab.package import BESIDE, browser_engine
@@ -61,27 +61,17 @@ def speed(trace: Trace) -> float:
 def press(page: Page, prompt: str, tokens: int) -> None:
     for name, value in {"prompt": prompt, "max_new_tokens": str(tokens), "temperature": "0"}.items():
         page.locator(f"[name={name}]").fill(value)
-    page.get_by_role("button", name="Run", exact=True).click()
-
-
-def saved(page: Page, button: str) -> Trace:
-    with page.expect_download() as download:
-        page.get_by_role("button", name=button).click()
-    return from_json(download.value.path().read_text(encoding="utf-8"))
-
-
-def wait_for_end(page: Page) -> None:
-    expect(page.get_by_role("button", name="Run", exact=True)).to_be_enabled(timeout=WAIT)
-    assert page.locator(".sl-alert").text_content() == ""
+    press_run(page)
 
 
 def measure(page: Page, engine: Engine, prompt: str, tokens: int) -> Press:
     page.evaluate("blocks.length = 0")
     press(page, prompt, tokens)
-    wait_for_end(page)
+    wait_for_end(page, WAIT)
     blocks = page.evaluate("blocks")
     served = fold(engine.run(RunConfig(prompt, PAIR, "none", 0, max_new_tokens=tokens, precision="fp32")))
-    return Press(speed(saved(page, "Save the run")), speed(saved(page, "Save its baseline")), speed(served), blocks)
+    ours, plain = (from_json(saved(page, button)) for button in ("Save the run", "Save its baseline"))
+    return Press(speed(ours), speed(plain), speed(served), blocks)
 
 
 def first_token(context: BrowserContext, url: str) -> float:
@@ -90,7 +80,7 @@ def first_token(context: BrowserContext, url: str) -> float:
     page.goto(url, wait_until="commit")
     press(page, EXAMPLES["Fact"].prompt, 8)
     seconds = page.wait_for_function(FIRST, polling=10, timeout=WAIT).json_value() / 1000
-    wait_for_end(page)
+    wait_for_end(page, WAIT)
     page.close()
     return seconds
 
@@ -110,7 +100,7 @@ def report(folder: Path, server, context: BrowserContext, tokens: int, presses: 
     page.evaluate(BLOCK)
     assert page.evaluate("blocks.length") > 0, "this browser does not name tasks that block its main thread"
     press(page, EXAMPLES["Fact"].prompt, 8)  # downloads and loads
-    wait_for_end(page)
+    wait_for_end(page, WAIT)
     files = {path.split("?")[0].strip("/") for path in server.asked} - {BESIDE}
     size = sum((folder / name).stat().st_size for name in files if (folder / name).is_file()) / 1e6
     yield "| | goal | | median | each |\n|---|---|---|---|---|"
@@ -129,7 +119,7 @@ def report(folder: Path, server, context: BrowserContext, tokens: int, presses: 
     yield row("plain in the tab ÷ served, fp32, one thread", "≥ 0.35", statistics.median(ratios) >= 0.35, ratios)
     longest = max(blocks)
     yield row("longest task of the main thread over 50 ms (0: none)", "≤ 50", longest <= 50, [longest], 0)
-    device = saved(page, "Save the run").started.device
+    device = from_json(saved(page)).started.device
     yield f"\n{device}; the machine has {os.cpu_count()} cores and a load of {os.getloadavg()[0]:.1f}"
 
 

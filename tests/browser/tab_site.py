@@ -12,11 +12,14 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from page_actions import downloaded
 from playwright.sync_api import Page, expect
 
 from app import static_site
 from app.tab.package import browser_engine
 
+# Whether the service worker has kept the site.
+KEPT = "navigator.serviceWorker.ready.then(({ active }) => active.state === 'activated')"
 PROMPT = "the robot and the baker, the robot and the baker, the robot"
 ISOLATED = {"Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Embedder-Policy": "require-corp"}
 
@@ -117,14 +120,16 @@ def press_run(page: Page) -> None:
 def run(page: Page, **values) -> None:
     fill(page, **values)
     press_run(page)
-    expect(page.get_by_role("button", name="Run", exact=True)).to_be_enabled(timeout=240_000)
+    wait_for_end(page, 240_000)
+
+
+def wait_for_end(page: Page, timeout: float) -> None:
+    expect(page.get_by_role("button", name="Run", exact=True)).to_be_enabled(timeout=timeout)
     assert page.locator(".sl-alert").text_content() == ""
 
 
 def saved(page: Page, button: str = "Save the run") -> str:
-    with page.expect_download() as download:
-        page.get_by_role("button", name=button).click()
-    return download.value.path().read_text(encoding="utf-8")
+    return downloaded(page.get_by_role("button", name=button))
 
 
 def open_run(page: Page, text: str, name: str = "run.json") -> None:

@@ -6,12 +6,11 @@ import re
 import pytest
 from page_actions import OVERFLOW, open_lesson, violations, wait_for
 from playwright.sync_api import Page, expect
-from visits import Visits
+from visits import PHONE, Visits
 
 from lessons.loader import lessons
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("static-site")]
-PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
 ALL = [(lesson, step) for lesson in lessons() for step in lesson.steps if step.sentence]
 
 
@@ -32,11 +31,6 @@ def result(page: Page, name: str) -> str:
     return page.locator(f'.sl-live[data-live="{name}"]').inner_text()
 
 
-def at_step(page: Page, slug: str, titled: str) -> None:
-    open_lesson(page, slug)
-    page.locator(f'.sl-dot[title="{titled}"]').click()
-
-
 @pytest.fixture(scope="module")
 def page(browser, site):
     """One page for all tests that need no phone."""
@@ -52,7 +46,7 @@ def test_each_sentence_says_what_python_computes_after_the_answer(open_offline, 
     told = page.evaluate("JSON.parse(document.querySelector('#data').textContent).values.lesson")
     pages = json.loads(told)["pages"]
     for lesson, step in ALL:
-        at_step(page, lesson.slug, step.title)
+        open_lesson(page, lesson.slug, step.title)
         if step.ask:
             expect(page.locator(".sl-drag").first).to_be_hidden()
             answer(page)
@@ -66,7 +60,7 @@ def test_each_sentence_says_what_python_computes_after_the_answer(open_offline, 
 
 
 def test_numbers_follow_keys_and_pointer_and_stop_at_their_ends(page):
-    at_step(page, "acceptance_tau_speedup", "From α to τ")
+    open_lesson(page, "acceptance_tau_speedup", "From α to τ")
     answer(page)
     alpha, gamma = number(page, "alpha"), number(page, "gamma")
     gamma.press("Home")
@@ -103,7 +97,7 @@ def swipe(page: Page, x: float, y: float, across: float) -> None:
 @pytest.mark.slow
 def test_a_finger_drags_a_number_and_does_not_scroll_the_page(open_offline, site):
     page = open_offline(site, several=True, **PHONE)
-    at_step(page, "acceptance_tau_speedup", "From α to τ")
+    open_lesson(page, "acceptance_tau_speedup", "From α to τ")
     answer(page)
     for each in page.locator(".sl-drag").all():
         size = each.bounding_box()
@@ -121,7 +115,7 @@ def test_a_finger_drags_a_number_and_does_not_scroll_the_page(open_offline, site
 
 @pytest.mark.slow
 def test_speedup_in_the_sentence_turns_where_the_lesson_says(page):
-    at_step(page, "acceptance_tau_speedup", "A run that pays")
+    open_lesson(page, "acceptance_tau_speedup", "A run that pays")
     answer(page)
     speed = lambda: float(result(page, "speed"))  # noqa: E731
     assert 1.1 < speed() < 1.25
@@ -135,7 +129,7 @@ def test_speedup_in_the_sentence_turns_where_the_lesson_says(page):
 
 @pytest.mark.slow
 def test_u_is_drawn_after_the_bet_and_decides(page):
-    at_step(page, "accept_reject_resample", "A random number decides")
+    open_lesson(page, "accept_reject_resample", "A random number decides")
     u = number(page, "u")
     expect(u).to_be_hidden()
     assert not re.search(r"0\.36", page.locator(".sl-lesson-body").inner_text())
@@ -148,7 +142,7 @@ def test_u_is_drawn_after_the_bet_and_decides(page):
 
 @pytest.mark.slow
 def test_users_in_the_sentence_and_in_the_tool_are_the_same(page):
-    at_step(page, "many_users", "One budget, many users")
+    open_lesson(page, "many_users", "One budget, many users")
     answer(page)
     users, slider = number(page, "users"), page.get_by_label("Users at once")
     users.press("End")

@@ -1,12 +1,10 @@
 """Compare in a real browser on the fake worker: columns, rounds beside rounds, the same text cut alike, files, Stop."""
 
-import csv
-import io
 import re
 
 import pytest
 from fake_worker import ALIKE
-from page_actions import check_light_and_dark, open_lab, saved, set_number
+from page_actions import check_light_and_dark, open_lab, saved_table, set_number
 from playwright.sync_api import Page, expect
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -53,7 +51,7 @@ def test_rounds_stand_beside_rounds_all_write_the_same_and_files_hold_it(page):
     expect(page.locator("#compare-table tbody tr")).to_have_count(3)
     expect(page.locator(".sl-compare-said").nth(1)).to_have_text("The same text as run 1, token for token.")
     expect(page.locator(".sl-compare-row .sl-parted")).to_have_count(0)
-    measured = list(csv.DictReader(io.StringIO(saved(page, "compare-csv"))))
+    measured = saved_table(page, "compare-csv")
     assert [row["method"] for row in measured] == ["none", "ngram", "lm"] and measured[0]["passes"] == "32"
     with page.expect_download() as download:
         page.locator("#compare-traces").click()

@@ -1,12 +1,10 @@
 """Is it lossless? in a real browser: the toy, a rule broken on purpose, a real pair that is tiny, Stop, the files."""
 
-import csv
-import io
 import json
 import re
 
 import pytest
-from page_actions import check_light_and_dark, drawn, open_lab, saved, set_number
+from page_actions import check_light_and_dark, drawn, open_lab, saved, saved_table, set_number
 from playwright.sync_api import Page, expect
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.xdist_group("tiny server")]
@@ -40,7 +38,7 @@ def test_right_then_wrong_then_the_files_then_stop(visit, tiny_server):
     assert [(test["asked"]["rule"], test["verdict"]) for test in tests] == [
         ("right", "right"), ("argmax-drafts", "wrong"),
     ]  # fmt: skip
-    outcomes = list(csv.DictReader(io.StringIO(saved(page, "lossless-outcomes-csv"))))
+    outcomes = saved_table(page, "lossless-outcomes-csv")
     assert sum(int(row["seen"]) for row in outcomes) == 300 and outcomes[0]["text"] == "sun sun sun"
     assert "argmax-drafts" in saved(page, "lossless-rules-csv")
     check_light_and_dark(page, "#lab-distribution")

@@ -1,12 +1,10 @@
 """Points beside the theory, on the real engine with a tiny model: measured, stopped, gone on with, saved, cleared."""
 
-import csv
-import io
 import json
 import re
 
 import pytest
-from page_actions import check_light_and_dark, open_lab, open_tab, saved, set_number, tick
+from page_actions import check_light_and_dark, open_lab, open_tab, saved, saved_table, set_number, tick
 from playwright.sync_api import Page, expect
 
 from engine.trace.noise import NOISE
@@ -51,7 +49,7 @@ def test_points_are_measured_stopped_gone_on_with_saved_and_cleared(visit, tiny_
     expect(page.locator("[data-plot=alpha] .sl-curve-here")).not_to_have_count(0)
     expect(page.locator(".sl-theory-here input")).to_be_checked()  # the sliders went to this machine's costs
 
-    table = list(csv.DictReader(io.StringIO(saved(page, "theory-csv"))))
+    table = saved_table(page, "theory-csv")
     assert len(table) == len(json.loads(saved(page, "theory-json"))["points"]) == points(page).count()
     check_light_and_dark(page, "#lab-theory")
     page.set_viewport_size({"width": 1280, "height": 900})

@@ -1,11 +1,9 @@
 """Many users in a real browser, on the real engine with a tiny pair: run and exported."""
 
-import csv
-import io
 import re
 
 import pytest
-from page_actions import check_light_and_dark, drawn, open_lab, saved, set_number, tick
+from page_actions import check_light_and_dark, drawn, open_lab, saved_table, set_number, tick
 from playwright.sync_api import expect
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.xdist_group("tiny server")]
@@ -31,7 +29,7 @@ def test_many_users_are_measured_and_exported(visit, tiny_server):
     expect(page.locator("#users-table tbody tr")).to_have_count(6)
     for name in CHARTS:
         drawn(page, name)
-    lines = list(csv.DictReader(io.StringIO(saved(page, "users-csv"))))
+    lines = saved_table(page, "users-csv")
     assert [(line["users"], line["method"]) for line in lines[:3]] == [("1", "lm"), ("1", "ngram"), ("1", "none")]
     assert len(lines) == 6 and {line["prompts_are"] for line in lines} == {"short"}
     assert lines[0]["device"] and lines[0]["saved"]

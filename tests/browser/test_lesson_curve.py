@@ -26,9 +26,7 @@ def page(browser, fake_server):
 
 
 def at(page: Page, lesson: str, titled: str):
-    open_lesson(page, lesson)
-    page.locator(f'.sl-dot[title="{titled}"]').click()
-    expect(page.locator(".sl-dot[aria-current=step]")).to_have_attribute("title", titled)
+    open_lesson(page, lesson, titled)
     return page.locator(".sl-figure-box")
 
 

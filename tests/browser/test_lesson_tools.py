@@ -204,8 +204,7 @@ def test_a_device_is_kept_between_calculators(at_tool):
     lists("Precision").select_option(label="4-bit, half a byte")
     expect(result(page)).to_contain_text("Over 1,000 passes per second")
 
-    open_lesson(page, "two_models_one_memory")
-    page.locator('.sl-dot[title="Does it fit?"]').click()
+    open_lesson(page, "two_models_one_memory", "Does it fit?")
     expect(lists("Device").locator("option:checked")).to_have_text("H200: 141 GB at 4,800 GB/s")
     cache, draft_cache = (2 * layers * 8 * 128 * 2 * 8192 / 1e9 for layers in (36, 28))  # Qwen3 8B, Qwen3 0.6B
     lists("Draft model").select_option(label="Llama 3.2 1B")
@@ -215,8 +214,7 @@ def test_a_device_is_kept_between_calculators(at_tool):
     alone, both = (141 - 8.19 / 2) // cache, (141 - 8.19 / 2 - 0.596 * 2) // (cache + draft_cache)
     expect(page.locator(".sl-figure-box")).to_contain_text(f"{alone:.0f} without a draft model, {both:.0f} with it")
 
-    open_lesson(page, "many_users")
-    page.locator('.sl-dot[title="Find the turning point"]').click()
+    open_lesson(page, "many_users", "Find the turning point")
     gain = lambda: float(result(page).get_attribute("data-gain"))  # noqa: E731
     tokens = expected_tokens(0.7, 4)
 

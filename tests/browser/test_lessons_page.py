@@ -273,8 +273,7 @@ def test_formulas_words_and_lists_of_a_step_can_be_seen_and_heard(at_step):
     word.focus()
     expect(word).to_have_attribute("aria-describedby", "sl-define")
 
-    open_lesson(page, "one_token_differs")
-    page.locator('.sl-dot[title="Four questions"]').click()
+    open_lesson(page, "one_token_differs", "Four questions")
     page.get_by_role("button", name="Source 1").focus()
     expect(page.locator("#sl-define")).to_contain_text("seen November 2026. docs.vllm.ai")
 

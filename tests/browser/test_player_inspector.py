@@ -10,6 +10,7 @@ from sample_traces import constrained, siblings
 from stand_in_server import recorded as served
 from stand_in_server import vllm
 from test_sentences import by_rule, drafted_by
+from visits import PHONE
 
 from app.views import player_feed
 from engine.files import ASSETS
@@ -179,9 +180,6 @@ def test_a_draft_from_the_grammar_tells_what_it_took_of_p(open_player):
     expect(page.locator(".sl-rounds :is(.sl-means-grammar, .sl-means-forbidden)")).to_have_count(2)
     for entry in page.locator(".sl-rounds :is(.sl-means-grammar, .sl-means-forbidden)").all():
         expect(entry).to_be_hidden()
-
-
-PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
 
 
 def test_on_a_phone_a_tap_brings_the_numbers_up_and_the_way_out_stays(open_player):

@@ -4,7 +4,7 @@ import json
 import re
 
 import pytest
-from page_actions import OVERFLOW, click_until, open_lesson, run, saved, violations
+from page_actions import OVERFLOW, click_until, downloaded, open_lesson, run, saved, violations
 from playwright.sync_api import expect
 
 from engine.trace.metrics import compute_metrics
@@ -25,9 +25,7 @@ NAME = '<script>pwned=1</script> Ada & "Co"'
 
 
 def kept(page, button: str) -> str:
-    with page.expect_download() as download:
-        page.get_by_role("button", name=button).click()
-    return download.value.path().read_text(encoding="utf-8")
+    return downloaded(page.get_by_role("button", name=button))
 
 
 def test_a_report_has_name_lessons_guesses_exercises_and_runs(open_offline, site, tmp_path):
@@ -64,9 +62,7 @@ def test_a_report_has_name_lessons_guesses_exercises_and_runs(open_offline, site
         expect(report.locator("body")).to_contain_text(words)
     assert report.locator("script").count() == 0 and report.evaluate("window.pwned") is None
     assert violations(report) == []
-    with report.expect_download() as download:
-        report.get_by_role("link", name="Save its trace").click()
-    assert from_json(download.value.path().read_text(encoding="utf-8")) == load(RUN)
+    assert from_json(downloaded(report.get_by_role("link", name="Save its trace"))) == load(RUN)
 
 
 def test_first_guess_counts_and_forgetting_takes_it_along(open_offline, site):

@@ -7,13 +7,12 @@ import shutil
 import pytest
 from fake_worker import wait_for
 from playwright.sync_api import expect
-from tab_site import fill, open_run, press_run, run, saved, serving_site
+from tab_site import KEPT, fill, open_run, press_run, run, saved, serving_site
 
 from engine.trace.trace import from_json
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("tab-page")]
 PACKED = ("/engine/model.json.gz", "/engine/graph.onnx.gz", "/engine/ort.wasm.gz")
-ACTIVE = "navigator.serviceWorker.ready.then(({ active }) => active.state === 'activated')"
 SHORT = {"method": "none", "max_new_tokens": 8}
 
 
@@ -59,7 +58,7 @@ def test_address_may_be_written_in_another_way(tiny_site, tmp_path, visit, path)
         server.aliases = {path: f"{base}/tab.html"} if "html?" not in path else {}
         page = visit(server, path)
         run(page, **SHORT)
-        page.wait_for_function(ACTIVE)
+        page.wait_for_function(KEPT)
         page.get_by_role("button", name="Delete the model").click()
         expect(page.locator(".sl-tab-cost")).to_contain_text("The first Run downloads the model")
         page.get_by_role("link", name="Theory").click()
@@ -73,7 +72,7 @@ def test_page_that_the_host_has_moved_opens_without_a_network(tiny_site, visit, 
         server.aliases, server.moved = {path: "/tab.html"}, {"/tab.html": path}
         page = visit(server)
         run(page, **SHORT)
-        page.wait_for_function(ACTIVE)
+        page.wait_for_function(KEPT)
     page.goto(f"{page.url}?seed=5")  # nothing answers there any more
     expect(page.locator("[name=seed]")).to_have_value("5")
     run(page, **SHORT)

@@ -10,7 +10,7 @@ from paths import ASSETS
 from playwright.sync_api import Page, expect
 from real_model import PAIR
 from tab_agreement import LARGEST_DIFFERENCE, compare, configs_of, decisions, largest_difference
-from tab_site import fill, open_run, press_run, run, saved, serving_site
+from tab_site import KEPT, fill, open_run, press_run, run, saved, serving_site
 
 from app.tab.package import BESIDE, browser_engine
 from app.views import player_feed
@@ -31,9 +31,6 @@ def visit(open_page):
 @pytest.fixture(scope="module")
 def engine(tiny_tab_pair):
     return load_engine(tiny_tab_pair, precision="fp32")
-
-
-KEPT = "navigator.serviceWorker.ready.then(({ active }) => active.state === 'activated')"
 
 
 @pytest.mark.slow

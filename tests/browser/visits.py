@@ -7,6 +7,7 @@ loaded document, so a reloaded page is a new visitor.
 from playwright.sync_api import Browser, Page
 
 DESKTOP = {"width": 1280, "height": 900}
+PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
 # What a warm page can change; all other options need a new context. Set at every visit, since a test may have left a
 # page dark.
 EMULATED = {"color_scheme": "light", "reduced_motion": "no-preference"}

@@ -259,7 +259,6 @@ def rule_choices(pair: str) -> list[tuple[str, str]]:
 
 
 def outcomes(report: RuleReport) -> str:
-    """Writes the table of the outcomes."""
     rows, drawn, runs, test = [], outcomes_to_show(report), report.result.runs, report.test
     for name, outcome in zip(_names(report, drawn), drawn, strict=True):
         mass, count = report.mass(outcome), report.count(outcome)
@@ -349,7 +348,6 @@ def _content(report: RuleReport) -> dict:
 
 
 def read_saved(saved: bytes) -> Recorded:
-    """Reads the JSON of `files`."""
     content = json.loads(saved)
     reports = [_report(test) for test in content["tests"]]
     return Recorded.from_file({report.rule: report for report in reports}, content)

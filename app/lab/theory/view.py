@@ -292,7 +292,6 @@ def files(measured: PointSet, where: Mapping[str, str]) -> tuple[str, str]:
 
 
 def read_saved(saved: bytes) -> Recorded:
-    """Reads the JSON of `files`."""
     content = json.loads(saved)
     about, costs = content["costs"], parse_values(CostModel, content["costs"])
     points = [parse_values(Point, each | {"seen": each["alpha_seen"]}) for each in content["points"]]

@@ -217,5 +217,4 @@ def further_norm(weights, layer: int) -> str:
 
 
 def _layers_stored(weights: TensorReader) -> int:
-    """Counts the layers that have tensors."""
     return max((int(name.split(".")[1]) + 1 for name in weights.names if name.startswith("layers.")), default=1)

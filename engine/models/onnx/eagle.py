@@ -24,8 +24,6 @@ from engine.models.onnx.session import OnnxSession
 
 
 class OnnxEagle(EagleModel):
-    """An EAGLE-3 head."""
-
     on_host, spare = True, SPARE
 
     def _load(self, weights) -> None:

@@ -127,7 +127,6 @@ class AnswerPoints:
         return [self._load_file(users, setting, again) for users in self.plan.loads for setting in dict.fromkeys(best)]
 
     def _load_file(self, users: int, setting: Setting, again: bool = False) -> _LoadFile:
-        """Returns the file of a load."""
         (method, gamma), plan = setting, self.plan
         each = texts_of_users(self.prompts, users)
         settings = UsersSettings(

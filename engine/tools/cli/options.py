@@ -29,7 +29,6 @@ _OTHER_NAMES = {"tokens": "max_new_tokens", "form": "raw"}  # that settings have
 
 
 def option(name: str) -> Any:
-    """Returns the option of a setting."""
     return typer.Option(help=describe(SETTINGS[name]))
 
 

@@ -89,7 +89,6 @@ class Client:
             raise BadInput("The time limit must be above 0 and at most a day, in seconds.")
 
     def get(self, path: str) -> str:
-        """Gets the text at the path."""
         return decode(b"".join(block for _, block in self._blocks("GET", path, None)))
 
     def get_json(self, path: str) -> Any:

@@ -131,7 +131,6 @@ def test_reference_writes_the_loops_text_with_real_models(engine, reference, tem
 
 @pytest.fixture(scope="session")
 def plain(engine):
-    """The plain run of a prompt."""
     return cache(lambda prompt: fold(engine.run(RunConfig(prompt, PAIR, "none", 0, max_new_tokens=32))))
 
 
