@@ -64,10 +64,8 @@ class Comparison:
         if settings.untraced:
             ours = {method + rule for method in (*engine.methods, AUTO) for rule in map(rule_suffix, ACCEPTANCE)}
             names += [n + UNTRACED for n in names if n.partition(":")[0] in ours and n + UNTRACED not in names]
-        s = settings
-        configs = [
-            run_config(engine, prompt, s.temperature, s.max_new_tokens, s.seed, s.gamma) for prompt in self.prompts
-        ]
+        numbers = settings.temperature, settings.max_new_tokens, settings.seed, settings.gamma
+        configs = [run_config(engine, prompt, *numbers) for prompt in self.prompts]
         check_constraints(names, configs)
         lengths = [self._length(config) for config in configs]
         self.context = int(statistics.median(lengths)) + settings.max_new_tokens // 2

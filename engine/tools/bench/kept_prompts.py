@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import cast
 
 from engine.runtime.engine import Engine
-from engine.tools.bench.answer import HERE, NONE, AnswerPlan, KeptRequest, Setting, by_setting
+from engine.tools.bench.answer import HERE, NONE, AnswerPlan, KeptRequest, Setting, by_setting, texts_of_users
 from engine.tools.bench.answer_requests import parts, request_of, turns_of
 from engine.tools.bench.answer_words import name
 from engine.tools.bench.benchmark import Cancelled, run_config
@@ -115,5 +115,4 @@ def shared_system(prompts: Sequence[Prompt]) -> str:
 
 def rows_to_begin(prompts: Sequence[Prompt]) -> list[int]:
     """Returns the places of the rows that are begun again, spread over all of them."""
-    count = min(MOST_ROWS, len(prompts))
-    return [(2 * i + 1) * len(prompts) // (2 * count) for i in range(count)]
+    return texts_of_users(range(len(prompts)), min(MOST_ROWS, len(prompts)))

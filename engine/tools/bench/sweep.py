@@ -6,6 +6,7 @@ is a line of a file, so a sweep that was stopped resumes with the turns that are
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import product
 from pathlib import Path
 
 from engine.config import AUTO, RunConfig, SamplingParams
@@ -96,17 +97,12 @@ class Sweep:
         return describe(self.engine, self.grid.methods) | {"grid": grid, "prompts": digest(self.prompts)}
 
     def _turns(self) -> list[Turn]:
-        g, each = self.grid, list(enumerate(self.prompts))
-        systems = self.systems
-        order = [(t, i, prompt, r) for r in range(g.repeats) for i, prompt in each for t in g.temperatures]
-        configs = (
-            run_config(self.engine, prompt, t, g.max_new_tokens, g.seed + repeat * len(each) + i)
-            for t, i, prompt, repeat in order
-        )
-        return [
-            Turn((t, i, repeat), f"{prompt.category}, temperature {t:g}", config, systems)
-            for (t, i, prompt, repeat), config in zip(order, configs, strict=True)
-        ]
+        grid, turns = self.grid, []
+        for repeat, (i, prompt), t in product(range(grid.repeats), enumerate(self.prompts), grid.temperatures):
+            seed = grid.seed + repeat * len(self.prompts) + i
+            config = run_config(self.engine, prompt, t, grid.max_new_tokens, seed)
+            turns.append(Turn((t, i, repeat), f"{prompt.category}, temperature {t:g}", config, self.systems))
+        return turns
 
     def warm(self, cancelled: Cancelled = never) -> list[Sample]:
         """Runs each method on a few tokens of the first prompt."""
