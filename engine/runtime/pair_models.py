@@ -121,7 +121,9 @@ class PairModels:
             reason = onnx_session.problem() or "Use another method."
             raise Unavailable(f"An int4 copy is quicker than its target only where ONNX Runtime runs both. {reason}")
         self._check_memory("An int4 copy", self.pair.target.weight_bytes("int4"))
-        return cast(DecoderRunner, self.load(self.pair.target, "the target's int4 copy", "int4").runner)
+        copy = cast(DecoderRunner, self.load(self.pair.target, "the target's int4 copy", "int4").runner)
+        copy.model.give_up_same_bits()
+        return copy
 
     def _load_head(self, spec: ModelSpec) -> LoadedModel:
         target, folder = self.target, self.folder(spec)

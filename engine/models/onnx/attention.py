@@ -1,11 +1,11 @@
 """Adds attention to ONNX Runtime graphs: of one or several sequences, each over its own KV cache, written in place.
 
-Products, norms and activations give a row the same bits in every pass. Attention does so from two rows on
-(AVX-512, onnxruntime 1.32), because a single row takes another kernel, which adds in another order: rounding inputs to
-8 bits then makes a last bit into a difference of logits up to 5. So no attention here has fewer rows than that, and
-none ends in a block of fewer: a sequence's last row is attended to again, and the further keys land in slots that the
-next pass writes first. With that
-a plain step, a chain of any length, a chunk of a prompt and a neighbour in a batch agree to the bit.
+Products, norms and activations give a row the same bits in every pass (of products by 4 bits that holds from two rows
+on without AVX-512; `llama.py`). Attention does so from two rows on (AVX-512, onnxruntime 1.32), because a single row
+takes another kernel, which adds in another order: rounding inputs to 8 bits then makes a last bit into a difference of
+logits up to 5. So no attention here has fewer rows than that, and none ends in a block of fewer: a sequence's last row
+is attended to again, and the further keys land in slots that the next pass writes first. With that a plain step, a
+chain of any length, a chunk of a prompt and a neighbour in a batch agree to the bit.
 
 The nodes of a tree do not: the keys of a path lie apart, and are added in another order.
 
@@ -27,7 +27,6 @@ from engine.models.onnx.session import Binding, OnnxSession
 
 HEAD_SIZES = 16  # the attention takes their multiples (ONNX Runtime 1.32)
 SPARE = 7  # slots of a cache that only copies of a row are written to
-FEWEST = (1, 2, 4, 8)  # rows of an attention to try: the least from which a row's bits stay the same
 _BLOCK = 32  # divides the rows that the attention takes at once, twice the head size (ONNX Runtime 1.32)
 _TABLE = 1024  # positions that the rotary tables grow by
 
@@ -100,7 +99,7 @@ class CachedPasses:
         self.weight_bytes = graph.weights.bytes
         self._binding = Binding(OnnxSession(graph))
         self._scratch = KVCache(self.layers, self.heads.K, 1, self.heads.D, torch.float32, "cpu")
-        self.fewest = FEWEST[1]  # rows of an attention
+        self.fewest = 2  # rows of an attention
         # The references are weak, so that a cache is freed with its run.
         self._caches: list[Callable[[], KVCache | None]] = [lambda: None] * self.sequences
         self._slots = 0  # the largest cache that rotary tables were bound for

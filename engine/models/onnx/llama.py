@@ -8,6 +8,7 @@ V vocabulary.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from engine.models.decoder.attention import HostSequenceSlice, rotary_frequencie
 from engine.models.decoder.kv_cache import KVCache
 from engine.models.decoder.llama import LlamaSizes
 from engine.models.decoder.unread_tensors import check_all_read, check_layers, embedding_name, reads_own_head
-from engine.models.onnx.attention import FEWEST, SPARE, Attention, CachedPasses, RotaryTables
+from engine.models.onnx.attention import SPARE, Attention, CachedPasses, RotaryTables
 from engine.models.onnx.graph import FLOAT, INT64, Graph, Heads, Weights
 from engine.models.onnx.session import share_cores
 from engine.models.tensors.gguf_reader import open_weights
@@ -31,6 +32,9 @@ ONNX_PRECISIONS = ("fp32", "int8", "int4")
 _PREPACKING = 1.5  # times the weights: as ONNX Runtime packs them, and some room for runs
 _PROBED, _PROBES = 24, (12, 1, 2, 3, 5, 8)  # tokens before, and widths of, the passes that are compared at load
 _CHUNKS = (*(8 * [1]), 7, 9)  # sizes in which the tokens before are read; a single row may agree by chance
+# The fewest rows of an attention and of a product, to be tried in this order. Without AVX-512 a product by 4 bits takes
+# another kernel for a single row (ONNX Runtime 1.32).
+_FEWEST = ((1, 1), (2, 1), (2, 2), (4, 1), (8, 1))
 
 
 class OnnxLlama(LlamaSizes):
@@ -74,13 +78,17 @@ class OnnxLlama(LlamaSizes):
 
     @torch.inference_mode()
     def _choose_fewest(self) -> bool:
-        """Sets the fewest rows of an attention from which a row has the same bits in every pass. Returns whether there
-        are any on this processor; two are taken where there are none."""
-        for self._alone.fewest in FEWEST:
+        """Sets the fewest rows of a pass from which a row has the same bits in every pass. Returns whether there are
+        any on this processor; an attention takes two where there are none."""
+        for self._alone.fewest, self._fewest in _FEWEST:
             if self._widths_agree() and self._chunks_agree():
                 return True
-        self._alone.fewest = FEWEST[1]
+        self._alone.fewest, self._fewest = _FEWEST[1]
         return False
+
+    def give_up_same_bits(self) -> None:
+        """Takes the quickest passes from now on, for a copy that only drafts."""
+        self._alone.fewest, self._fewest, self.same_bits = 1, 1, False
 
     def _widths_agree(self) -> bool:
         """Tests whether passes of several widths give the same logits."""
@@ -146,11 +154,16 @@ class OnnxLlama(LlamaSizes):
         return None if rows is None else _concatenate(logits), _concatenate(features) if features else None
 
     def _pass(self, passes: CachedPasses, x: torch.Tensor, spans: Sequence[HostSequenceSlice], rows: torch.Tensor):
+        read, asked = len(x), len(rows)
+        if read < self._fewest:  # a copy of the row, whose key the next pass replaces
+            x, spans = x.repeat(2, 1), [replace(spans[0], width=2)]
+        if 0 < asked < self._fewest:
+            rows = rows.repeat(2)
         T, states = len(x), [i for i in self.taps if i]
         outputs = {"logits": (len(rows), self.vocab_size)} | {state_name(i): (T, self.width) for i in states}
         results = passes.run(spans, [span.width for span in spans], {"x": x, "rows": rows}, outputs)
-        tapped = [x if i == 0 else results[state_name(i)] for i in self.taps]
-        return results["logits"], _concatenate(tapped, -1) if tapped else None
+        tapped = [(x if i == 0 else results[state_name(i)])[:read] for i in self.taps]
+        return results["logits"][:asked], _concatenate(tapped, -1) if tapped else None
 
     def _passes(self, sequences: int, progress=None) -> CachedPasses:
         graph = Graph(self.precision)
