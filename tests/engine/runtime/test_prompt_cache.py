@@ -318,7 +318,7 @@ def test_where_bits_may_differ_nothing_is_kept(pairs):
 @pytest.mark.parametrize("precision", ["fp32", "int8", "int4"])
 def test_the_real_pair_writes_the_same_bits(engine, precision):
     """A text of 600 tokens; one that shares its beginning and is a block of attention and one row longer. Where the
-    load finds that rows have other bits in other passes, as in int4 on an AMD EPYC without AVX-512, nothing is kept."""
+    load finds that rows have other bits in other passes, nothing is kept."""
     engine = engine if precision == "fp32" else load_engine(PAIR, "cpu", precision)
     is_kept = engine.target.runner.same_bits
     assert is_kept or precision != "fp32"

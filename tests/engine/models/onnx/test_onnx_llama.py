@@ -75,6 +75,21 @@ def test_a_prompt_in_chunks_leaves_the_same_keys(runner, chunks):
     assert torch.equal(runner.cache.keys[:, :, :270], keys)
 
 
+def test_a_copy_of_a_single_row_changes_nothing(runner, monkeypatch):
+    """On a processor where a row alone has the same bits anyway, its copy must not show in what is returned or kept."""
+    needs_same_bits(runner)
+
+    def steps(fewest: int):
+        monkeypatch.setattr(runner.model, "_fewest", fewest)
+        logits = after(runner, 30, [1, 1, 3, 1], chunks=(1,))
+        return logits, runner.tapped[:36].clone(), runner.cache.keys[:, :, :36].clone(), beside(runner)[0]
+
+    runner.tap((0, 2))
+    own, copied = steps(runner.model._fewest), steps(2)
+    assert len(own[0]) == 6 and all(torch.equal(one, two) for one, two in zip(own, copied, strict=True))
+    runner.tap(())
+
+
 def beside(runner: DecoderRunner) -> list[torch.Tensor]:
     """Logits of three sequences of unlike length in shared passes; a fourth joins, reads its prompt, and leaves."""
     sequences = [(5, [1, 1, 2, 3]), (40, [3, 1, 1, 1]), (130, [1, 5, 1, 2])]
