@@ -154,16 +154,16 @@ class OnnxLlama(LlamaSizes):
         return None if rows is None else _concatenate(logits), _concatenate(features) if features else None
 
     def _pass(self, passes: CachedPasses, x: torch.Tensor, spans: Sequence[HostSequenceSlice], rows: torch.Tensor):
-        read, asked = len(x), len(rows)
-        if read < self._fewest:  # a copy of the row, whose key the next pass replaces
+        T, R = len(x), len(rows)
+        if self._fewest > T:  # a copy of the row, whose key the next pass replaces
             x, spans = x.repeat(2, 1), [replace(spans[0], width=2)]
-        if 0 < asked < self._fewest:
+        if 0 < R < self._fewest:
             rows = rows.repeat(2)
-        T, states = len(x), [i for i in self.taps if i]
-        outputs = {"logits": (len(rows), self.vocab_size)} | {state_name(i): (T, self.width) for i in states}
+        states = {state_name(i): (len(x), self.width) for i in self.taps if i}
+        outputs = {"logits": (len(rows), self.vocab_size)} | states
         results = passes.run(spans, [span.width for span in spans], {"x": x, "rows": rows}, outputs)
-        tapped = [(x if i == 0 else results[state_name(i)])[:read] for i in self.taps]
-        return results["logits"][:asked], _concatenate(tapped, -1) if tapped else None
+        tapped = [(x if i == 0 else results[state_name(i)])[:T] for i in self.taps]
+        return results["logits"][:R], _concatenate(tapped, -1) if tapped else None
 
     def _passes(self, sequences: int, progress=None) -> CachedPasses:
         graph = Graph(self.precision)

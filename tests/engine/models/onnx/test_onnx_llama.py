@@ -76,7 +76,7 @@ def test_a_prompt_in_chunks_leaves_the_same_keys(runner, chunks):
 
 
 def test_a_copy_of_a_single_row_changes_nothing(runner, monkeypatch):
-    """On a processor where a row alone has the same bits anyway, its copy must not show in what is returned or kept."""
+    """On a processor where a row alone has the same bits anyway, its copy must not show in results and cache."""
     needs_same_bits(runner)
 
     def steps(fewest: int):
