@@ -34,8 +34,8 @@ HINT = "Separate several texts with a line that says ---, or paste JSON lines wi
 PLACE = "Speedups are measured. For another server, only tokens per pass are counted, unless you open its recordings."
 MODEL = "Its name, for the commands below. Leave it empty for this page's."
 RULE = (
-    "For which requests to draft, as far as it was measured: whole requests for one user, loads for several. Save it "
-    "for a proxy or a client; docs/answer.md has one of each."
+    "For which requests to draft, as far as that was measured: by whole requests for one user, by loads for several. "
+    "Save it for a proxy or a client; docs/answer.md has an example of each."
 )
 MOST_TEXTS, EACH = 64, 2
 RECORDINGS = ()  # the result of a page that shows recordings: nothing to save or to measure again
@@ -157,7 +157,7 @@ class Answer(Measurement):
         texts, costs = quantity(len(plan.texts), "text"), self.service.offer.plain_costs(pair)
         work = f"{texts}: about {quantity(plan.runs, 'short run')}{loads if plan.loads else ''}."
         if costs:  # a pass of the pair has been timed here
-            work += f" That takes {duration(plan.seconds(costs))}."
+            work += f" That takes {duration(0, plan.most_seconds(costs))}."
         return f"{work} Stop keeps every finished turn, which is one text with all {plan.runs // plan.turns} settings."
 
     def open_points(self, engine, config: RunConfig, plan: AnswerPlan, again: bool, measured) -> Any:

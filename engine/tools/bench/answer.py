@@ -30,6 +30,7 @@ Setting = tuple[str, int | str]  # method, γ
 _TURNS_OF_A_LOAD = 2  # times the repeats: it is quickly measured, and three turns leave ±15 %, too much to decide by
 _UNDECIDED = 3  # times as many turns where the first ones found drafting neither faster than plain decoding nor slower
 _DRAFTS = 2  # per round at a load; only an estimate
+UNSURE = 0.6, 1.8  # times what costs and plain answers promise: how long something new may take
 
 
 @dataclass(frozen=True)
@@ -107,17 +108,20 @@ class AnswerPlan:
         and each of them longer."""
         return self.mean_tokens + sum(prompt_steps(v, prompt.length) for prompt in self.texts) / len(self.texts)
 
-    def steps_together(self, v: Mapping[int, float]) -> float:
-        """Estimates how many plain steps all loads take, if as many settings as possible are worth it."""
-        each = 0.0
+    def steps_together(self, v: Mapping[int, float], settings: int, turns: int) -> float:
+        """Estimates how many plain steps so many turns of so many settings take at all loads, plain decoding beside
+        each of them."""
+        each, tokens = 0.0, max(prompt.own.get("max_new_tokens", self.tokens) for prompt in self.texts)
         for users in self.loads:
             texts = [prompt.length for prompt in texts_of_users(self.texts, users)]
-            each += sum(together_steps(v, texts, users, self.tokens, drafts, True) for drafts in (0, _DRAFTS))
-        return self.settings_of_a_load * self.turns_of_a_load * each
+            each += sum(together_steps(v, texts, users, tokens, drafts, True) for drafts in (0, _DRAFTS))
+        return settings * turns * each
 
-    def seconds(self, costs: CostModel) -> float:
-        """Estimates how long it takes, from what passes take here."""
-        return (self.runs * self.steps_alone(costs.v) + self.steps_together(costs.v)) * costs.step
+    def most_seconds(self, costs: CostModel) -> float:
+        """Estimates how long it takes at most, from what passes take here: with answers of full length, and loads whose
+        first turns decide nothing."""
+        together = self.steps_together(costs.v, self.settings_of_a_load, self.most_turns_of_a_load)
+        return UNSURE[1] * (self.runs * self.steps_alone(costs.v) + together) * costs.step
 
 
 def texts_of_users(texts: Sequence[Any], users: int) -> list[Any]:

@@ -29,9 +29,9 @@ from engine.tools.bench.answer import (
     texts_of_users,
 )
 from engine.tools.bench.answer_requests import requests, rule
+from engine.tools.bench.answer_time import AnswerTime
 from engine.tools.bench.answer_words import name
 from engine.tools.bench.benchmark import Cancelled, answer_earlier_turns, describe, never, prompt_form
-from engine.tools.bench.expected_time import prompt_steps
 from engine.tools.bench.kept_prompts import KeptStarts
 from engine.tools.bench.prompts import digest
 from engine.tools.bench.result_file import ResultFile, file_of, parse_values
@@ -47,6 +47,7 @@ from engine.trace.noise import PLAIN, largest_share
 
 _VERSION = 2  # the format of the loads' files
 _LOAD = "load"  # begins the names of their files
+_TRIED = 4  # answers before the first turn
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,8 @@ class AnswerPoints:
         self._files: list[_LoadFile] = []
         self._stage = 0  # at which they were opened
         self._again = again
-        self._warm_runs: list[Sample] = []
+        self.tried: dict[tuple, Sample] = {}  # plain answers before the first turn, by the turn's key
+        self.time_spent = self.time_kept = 0.0  # seconds of all that was measured here, by the clock and as it is kept
         self.sweep = Sweep(engine, grid, self.prompts, folder=folder)
         configs = [turn.config for turn in self.sweep.benchmark.turns]
         self.costs = TextCosts(engine, plan.methods, configs, partial(self._open_file, "costs", CostModel))
@@ -105,6 +107,17 @@ class AnswerPoints:
             for users in self.plan.loads:
                 self._extend_undecided(users)
         return self._files
+
+    @property
+    def has_loads(self) -> bool:
+        """Whether it is known which settings are measured with more users."""
+        return self._stage > 0
+
+    def find_undecided(self) -> list[_LoadFile]:
+        """Returns the settings of loads that may still get more turns."""
+        unfinished = {file.users for file in self._files if file.many.missing()}
+        first = self.plan.turns_of_a_load
+        return [f for f in self._files if f.users in unfinished and f.many.settings.repeats == first]
 
     def _find_stage(self) -> int:
         missing = {turn.key for turn in self.sweep.benchmark.missing()}
@@ -206,7 +219,7 @@ class AnswerPoints:
     def warm(self, cancelled: Cancelled = never) -> None:
         self.costs.measure(cancelled)
         self.sweep.costs = self.costs.by_method
-        self._warm_runs = self.sweep.warm(cancelled)
+        self.sweep.warm(cancelled)
 
     def measure(self, point, cancelled: Cancelled = never) -> Iterator[tuple[str, float]]:
         """Yields a few words on the measurement under way, and the share of the point that is done."""
@@ -223,58 +236,52 @@ class AnswerPoints:
         self,
         progress: ProgressCallback = lambda fraction, message: None,
         seconds: float = math.inf,
-        estimate: Callable[[float], None] = lambda seconds: None,
+        estimate: Callable[[float, float], None] = lambda least, most: None,
     ) -> AnswerResult:
-        """Measures all that is missing, or as much as fits into the ``seconds``. ``estimate``: is called with the
-        seconds that the whole takes, at first by the runs that warmed up, again as soon as each kind of text had a turn
-        to judge by, and whenever there is more to measure."""
-        start, known = time.monotonic(), None
+        """Measures all that is missing, or as much as fits into the ``seconds``. ``estimate``: is called before each
+        point with the seconds that the rest takes, at least and at most."""
+        start, before = time.monotonic(), 0.0
         if self.missing():
             progress(0.0, "Warming up")
             self.warm()
-        total = self.work_left()
+            if seconds == math.inf and not self.sweep.benchmark.samples:
+                self._try_answers()
         while missing := self.missing():
-            remaining = seconds - (time.monotonic() - start)
-            if self.expected_seconds(missing[0]) / 2 > remaining:  # it would end nearer to them without this point
+            spent, expected = time.monotonic() - start, AnswerTime(self)
+            if statistics.mean(expected.seconds(missing[0])) / 2 > seconds - spent:  # it would end nearer to them so
                 break
-            amount = bool(self._find_stage()), self.size()[1]
-            if amount != known:
-                estimate(time.monotonic() - start + self.remaining_seconds())
-                known = amount
-            for doing, share in self.measure(missing[0]):
-                done = 1 - self.work_left(share) / total
-                if seconds < math.inf:
-                    done = (time.monotonic() - start) / seconds
-                progress(max(0.0, min(0.999, done)), doing)
+            estimate(*(left := expected.seconds_left()))
+            total = min(seconds, spent + statistics.mean(left))
+            for doing, _ in self.measure(missing[0]):
+                before = max(before, min(0.999, (time.monotonic() - start) / total))
+                progress(before, doing)
+            self._add_time(time.monotonic() - start - spent, self._kept_seconds(missing[0]))
         return self.result()
 
     # ── how long it takes ──
 
-    def remaining_seconds(self) -> float:
-        """Estimates how long the rest takes: turns as long as those before, and all else by its plain steps."""
-        turns = len(self.sweep.benchmark.missing())
-        others = max(0.0, self.work_left() - turns * self._steps_of_a_turn)
-        return turns * self._seconds_of_a_turn + others * self._seconds_of_a_step
+    def _try_answers(self) -> None:
+        """Answers a few texts with plain decoding before the first turn, because their lengths decide how long it all
+        takes."""
+        turns = self.sweep.benchmark.missing()
+        if self.plan.is_greedy:  # the repeats of a text have the same answer
+            turns = [turn for turn in turns if not turn.key[2]]
+        for turn in texts_of_users(turns, min(_TRIED, len(turns))):
+            before = time.monotonic()
+            self.tried[turn.key] = turn.systems[0].run(turn.config)
+            self._add_time(time.monotonic() - before, self.tried[turn.key].seconds)
 
-    def expected_seconds(self, point) -> float:
-        """Estimates how long a point takes."""
-        is_turn = not isinstance(point, tuple)
-        return self._seconds_of_a_turn if is_turn else self._expected_steps(point) * self._seconds_of_a_step
+    def _add_time(self, spent: float, stored: float) -> None:
+        """Notes the seconds of a measurement: by the clock, and as its result has them."""
+        if stored:
+            self.time_spent, self.time_kept = self.time_spent + spent, self.time_kept + stored
 
-    @property
-    def _seconds_of_a_turn(self) -> float:
-        """What the turns so far took, on average; before the first by their plain steps."""
-        took = [sum(s.seconds for s in turn.values()) for turn in self.sweep.benchmark.samples.values()]
-        return statistics.mean(took) if took else self._steps_of_a_turn * self._seconds_of_a_step
-
-    @property
-    def _seconds_of_a_step(self) -> float:
-        """What a plain step took in the turns so far, beside other programs; before the first in the runs that warmed
-        up, drafts included; else by the costs."""
-        plain, runs = self.costs.plain, [(run, 0) for run in self._warm_runs]
-        runs = [(turn[NONE], row) for (_, row, _), turn in self.sweep.benchmark.samples.items()] or runs
-        steps = sum(run.tokens + prompt_steps(plain.v, self.prompts[row].length) for run, row in runs)
-        return sum(run.seconds for run, _ in runs) / steps if steps else plain.step
+    def _kept_seconds(self, point) -> float:
+        """Returns the seconds that the result of a new point has."""
+        if not isinstance(point, tuple):
+            return sum(sample.seconds for sample in self.sweep.benchmark.samples[point.key].values())
+        source, part = point
+        return source.file.results[part.key].seconds if isinstance(part, UsersCell) else 0.0
 
     @property
     def _steps_of_a_turn(self) -> float:
@@ -290,7 +297,7 @@ class AnswerPoints:
         cells = sum(len(file.many.cells) for file in self.loads)
         missing = sum(len(file.many.missing()) for file in self.loads)
         of_a_load = 2 * self.plan.settings_of_a_load * self.plan.turns_of_a_load
-        expected = 0 if self._stage else of_a_load * len(self.plan.loads)
+        expected = 0 if self.has_loads else of_a_load * len(self.plan.loads)
         done = (turns - len(self.sweep.benchmark.missing())) * settings + cells - missing
         return done, turns * settings + (cells or expected)
 
@@ -300,7 +307,10 @@ class AnswerPoints:
         missing = self.missing()
         each = [*map(self._expected_steps, missing)]
         part = share if missing and isinstance(missing[0], tuple) else share / len(self.sweep.grid.settings())
-        later = 0.0 if self._stage else self.plan.steps_together(self.costs.plain.v)
+        later = 0.0
+        if not self.has_loads:
+            plan = self.plan
+            later = plan.steps_together(self.costs.plain.v, plan.settings_of_a_load, plan.turns_of_a_load)
         return sum(each) - part * sum(each[:1]) + later
 
     # ── the answer ──

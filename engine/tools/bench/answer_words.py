@@ -1,5 +1,6 @@
 """Puts an answer into words: what to use at each load, by kind of text, what would change it, and how sure it is."""
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -14,6 +15,12 @@ from engine.trace.costs import BUSY
 from engine.trace.noise import Speedup, about_machine
 from engine.trace.speedup_words import day
 
+_NEAR = 1.2  # times as long or as short, and with the rounding no more than 30 % off
+_UNITS = (  # an estimate below so many seconds has a unit of so many, steps of so many, and a name
+    (60, 1, 5, "seconds"), (100, 1, 10, "seconds"), (600, 60, 30, "minutes"), (6000, 60, 60, "minutes"),
+    (math.inf, 3600, 1800, "hours"),
+)  # fmt: skip
+
 
 def name(setting: Setting) -> str:
     """Names a setting, such as "EAGLE head with γ 2"."""
@@ -25,9 +32,24 @@ def people(users: int) -> str:
     return "one user" if users == 1 else f"{users} users at once"
 
 
-def duration(seconds: float) -> str:
-    """Words an estimate, such as "about 3 minutes"."""
-    return "less than a minute" if seconds < 60 else f"about {quantity(round(seconds / 60), 'minute')}"
+def duration(least: float, most: float) -> str:
+    """Words an estimate, such as "about 3 minutes", or "2 to 5 minutes" where 30 % more or less is too little."""
+    if most < 10:
+        return "a few seconds"
+    _, unit, step, name = next(each for each in _UNITS if most < each[0])
+    if most > _NEAR**2 * least:
+        low, high = math.floor(least / step) * step / unit, math.ceil(most / step) * step / unit
+        return f"{low:g} to {high:g} {name}" if low else f"up to {high:g} {name}"
+    return f"about {round(math.sqrt(least * most) / step) * step / unit:g} {name}"
+
+
+def is_news(earlier: tuple[float, float], least: float, most: float) -> bool:
+    """Returns whether an estimate says more than an earlier one: it is outside, half as wide, or near enough now."""
+    middle, near = math.sqrt(earlier[0] * earlier[1]), _NEAR**2
+    low, high = min(earlier[0], middle / _NEAR), max(earlier[1], middle * _NEAR)
+    is_outside = not low <= math.sqrt(least * most) <= high
+    is_near = most <= near * least and earlier[1] > near * earlier[0]
+    return is_outside or is_near or 2 * most * earlier[0] <= least * earlier[1]
 
 
 def sentences(result: AnswerResult) -> dict[str, str]:

@@ -6,7 +6,7 @@ from engine.trace.speedup_model import interpolate
 
 _CHARACTERS = 4  # per token
 _TOKENS = 1.5  # per pass with drafts
-_QUICKEST = 3.5  # per pass of the answer that ends first, with drafts
+_ACCEPTED = 0.6  # of the drafts of the answer that ends first
 
 
 def prompt_steps(v: Mapping[int, float], characters: int) -> float:
@@ -15,11 +15,13 @@ def prompt_steps(v: Mapping[int, float], characters: int) -> float:
 
 
 def together_steps(
-    v: Mapping[int, float], lengths: Iterable[int], users: int, tokens: int, drafts: int, until_one_ends: bool = False
+    v: Mapping[int, float], lengths: Iterable[int], users: int, tokens: float, drafts: int,
+    until_one_ends: bool = False, c: float = 0.0,
 ) -> float:  # fmt: skip
     """Returns how many plain steps it takes to answer texts of these ``lengths`` (characters) with ``users`` at once
-    and ``drafts`` per round. The other arguments are as in `UsersSettings` of `engine.tools.bench.users`."""
+    and ``drafts`` per round, each of which costs ``c``, because users do not share it. The other arguments are as in
+    `UsersSettings` of `engine.tools.bench.users`."""
     prompts = [prompt_steps(v, characters) for characters in lengths]
-    passes = tokens / (1 if not drafts else _QUICKEST if until_one_ends else _TOKENS)
+    passes = tokens / (1 if not drafts else 1 + _ACCEPTED * drafts if until_one_ends else _TOKENS)
     times = 1 if until_one_ends else len(prompts) / users
-    return sum(prompts) + times * passes * interpolate(v, users * (1 + drafts))
+    return sum(prompts) + times * passes * (users * drafts * c + interpolate(v, users * (1 + drafts)))

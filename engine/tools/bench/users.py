@@ -6,6 +6,8 @@ its width. The methods of one number of users run one right after the other in r
 runs of the same minutes.
 """
 
+import math
+import statistics
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -138,15 +140,15 @@ class ManyUsers:
         """Returns c and v of each method but auto, which has the costs of the drafter that it chooses."""
         return {method: self.engine.costs(method) for method in self.settings.methods if method != AUTO}
 
-    def expected_steps(self, cell: UsersCell) -> float:
-        """Estimates how many plain steps the cell takes. It calibrates nothing again, because that would take the cache
-        of the text that a cell under way is writing."""
-        lengths, gamma = self.lengths, self._gamma(cell.method)
-        drafts = 2 if gamma == AUTO else int(gamma)
+    def expected_steps(self, cell: UsersCell, most_tokens: float = math.inf) -> float:
+        """Estimates how many plain steps the cell takes with answers of ``most_tokens`` or as long as they may be. It
+        calibrates nothing again, because that would take the cache of the text that a cell under way is writing."""
+        gamma = self.gamma(cell.method)
+        tokens = statistics.mean(min(config.max_new_tokens, most_tokens) for config in self.configs)
         plain = self.known_costs.get(BASELINE) or self.engine.costs(BASELINE, retry=False)
         return together_steps(
-            plain.v, lengths, cell.users, self.settings.max_new_tokens, drafts,
-            self.settings.until_one_ends,
+            plain.v, self.lengths, cell.users, tokens, 2 if gamma == AUTO else int(gamma),
+            self.settings.until_one_ends, self.known_costs.get(cell.method, plain).c,
         )  # fmt: skip
 
     def warm(self, cancelled: Cancelled = never) -> None:
@@ -187,7 +189,7 @@ class ManyUsers:
     ) -> Generator[float, None, Served | None]:
         """Serves one cell to its end. Yields the share that is done; returns the answers, None if cancelled."""
         users, method = cell.users, cell.method
-        configs = [replace(config, method=method, gamma=self._gamma(method)) for config in configs]
+        configs = [replace(config, method=method, gamma=self.gamma(method)) for config in configs]
         # Measured once, because on a busy machine each request would measure them again, and on the shortest, because
         # the drafters of auto attend to it if they attend to any.
         shortest = min(configs, key=lambda config: len(config.prompt))
@@ -244,7 +246,8 @@ class ManyUsers:
                 "users, shorter prompts or fewer tokens."
             ) from error
 
-    def _gamma(self, method: str) -> int | str:
+    def gamma(self, method: str) -> int | str:
+        """Returns the draft length with which a method is measured."""
         return {BASELINE: 0, AUTO: AUTO}.get(method, self.settings.gamma)
 
     def rows(self) -> list[UsersRow]:

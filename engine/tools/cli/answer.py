@@ -3,6 +3,7 @@
 import json
 import math
 import textwrap
+import time
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -22,32 +23,36 @@ TOO_BUSY = 4  # exit code: other programs took so much of the processor that not
 
 def answer(
     file: Annotated[Path, typer.Argument(metavar="FILE.jsonl", help=options.PROMPT_ROWS)],
-    users: Annotated[str, typer.Option(help="How many ask at once; commas between.")] = "1",
-    methods: Annotated[str, typer.Option(help="Commas between; by default those that most engines have.")] = "",
+    users: Annotated[str, typer.Option(help="How many users ask at once, as in 1,4,16.")] = "1",
+    methods: Annotated[str, typer.Option(help="As in ngram,eagle; by default those that most engines have.")] = "",
     max_new_tokens: options.NewTokens = 48,
     temperature: options.Temperature = 0.0,
-    repeats: Annotated[int, typer.Option(min=1, max=100, help="More make the intervals narrower.")] = 3,
+    repeats: Annotated[int, typer.Option(min=1, max=100, help="Turns of each prompt; more narrow the intervals.")] = 3,
     limit: options.Limit = None,
-    minutes: Annotated[float | None, typer.Option(min=0.1, max=1440, help="End after so long.")] = None,
+    minutes: Annotated[float | None, typer.Option(min=0.1, max=1440, help="Stop then, with what there is.")] = None,
     elsewhere: Annotated[
-        bool, typer.Option("--elsewhere", help="Count tokens per pass alone, for a machine that is not this one.")
+        bool, typer.Option("--elsewhere", help="Count only tokens per pass, for a machine that is not this one.")
     ] = False,
-    rule: Annotated[Path | None, typer.Option(metavar="FILE.json", help="Write a rule for a router here.")] = None,
+    rule: Annotated[Path | None, typer.Option(metavar="FILE.json", help="Also write a rule for a router.")] = None,
     curve: Annotated[
-        str, typer.Option(metavar="FILE|NUMBERS", help="What passes cost on another machine, to predict for it.")
+        str, typer.Option(metavar="FILE|NUMBERS", help="What passes cost on another machine, to predict its speedups.")
     ] = "",
-    server: Annotated[str, typer.Option(metavar="ON_URL", help="Ask your server; needs --off and --model.")] = "",
-    off: Annotated[str, typer.Option(metavar="OFF_URL", help="The same model without drafts.")] = "",
+    server: Annotated[
+        str, typer.Option(metavar="ON_URL", help="Ask your own server, which drafts; needs --off and --model.")
+    ] = "",
+    off: Annotated[str, typer.Option(metavar="OFF_URL", help="A server of the same model without drafts.")] = "",
     model: Annotated[str, typer.Option(help="The model's name, as the servers list it.")] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="Everything, as JSON on stdout.")] = False,
-    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Kept and resumed here (default: the cache).")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Keep results here and resume from them (default: the cache).")
+    ] = None,
     pair: options.Pair = DEFAULT_PAIR, device: options.Device = AUTO, precision: options.Precision = AUTO,
 ):  # fmt: skip
     """Say which method and draft length to use for these prompts at each load, with intervals.
 
-    Exits with 0 if drafting certainly pays at every load asked for, 3 if not, and 2 for a wrong option or file; with
-    130 after Ctrl-C, with what there is. Exits with 4 if other programs took 15 % of the processor or more, because
-    then speeds cannot decide.
+    Exits with 0 if drafting certainly pays at every load asked for, and with 3 if not; with 2 for a wrong option or
+    file, with 4 if other programs took 15 % of the processor or more, because then speeds cannot decide, and with 130
+    after Ctrl-C, which prints what there is.
     """
     from engine.tools.bench.prompts import MEASUREMENT, read_prompts
 
@@ -107,25 +112,30 @@ def answer(
 def _measure(points, minutes: float | None) -> bool:
     """Measures all that is missing, or as much as fits into the time, and says how long that takes. Returns whether
     Ctrl-C ended it."""
-    from engine.tools.bench.answer_words import duration
+    from engine.tools.bench.answer_words import duration, is_news
 
-    plan, most, estimates = points.plan, 60 * minutes if minutes else math.inf, []
+    plan, begin, newest = points.plan, 0.0, None
 
-    def say_estimate(seconds: float) -> None:
-        words = duration(seconds)
-        if not estimates:
-            longer = ", longer where a load decides nothing" if plan.loads else ""
-            limited = f"; at most {minutes:g} minutes of it" if seconds > most else ""
-            say(f"{quantity(len(plan.texts), 'prompt')}, {quantity(plan.runs, 'run')}: {words}{longer}{limited}.")
-        elif minutes is None and words != estimates[-1]:
-            say(f"By what was measured so far it takes {words} in all.")
-        estimates.append(words)
+    def say_estimate(least: float, most: float) -> None:
+        nonlocal begin, newest
+        begin = begin or time.monotonic()
+        spent = time.monotonic() - begin
+        total = spent + least, spent + most
+        if newest is None:
+            loads = f", then {and_list([*map(str, plan.loads)])} users at once" if plan.loads else ""
+            words = f"at most {minutes:g} minutes" if minutes else duration(*total)
+            say(f"{quantity(len(plan.texts), 'prompt')}, {quantity(plan.runs, 'run')}{loads}: {words}.")
+        elif minutes or not is_news(newest, *total):
+            return
+        else:
+            say(f"By what was measured so far it takes {duration(*total)} in all.")
+        newest = total
 
     with progress() as show:
         points.engine.on_progress(show)
         try:
             points.forget_noise()
-            points.run(show, most, say_estimate)
+            points.run(show, 60 * minutes if minutes else math.inf, say_estimate)
         except KeyboardInterrupt:
             return True
     return False

@@ -36,8 +36,8 @@ METHOD_LIST = ", ".join(METHODS)
 Pair = Annotated[str, typer.Option(help="A pair of `pairs`, or your own folders: TARGET_DIR or TARGET_DIR+DRAFT_DIR.")]
 PROMPT_ROWS = "Rows with `prompt`, `turns` or `messages`, `kind`, and settings of their own."
 Prompts = Annotated[Path, typer.Option(metavar="FILE.jsonl", help=PROMPT_ROWS)]
-Limit = Annotated[int | None, typer.Option(min=1, help="So many prompts, evenly from the categories.")]
-Resumed = Annotated[Path | None, typer.Option(metavar="FILE.jsonl", help="Kept as it goes, and resumed.")]
+Limit = Annotated[int | None, typer.Option(min=1, help="How many prompts to take, evenly from all kinds.")]
+Resumed = Annotated[Path | None, typer.Option(metavar="FILE.jsonl", help="Keep results here and resume from them.")]
 Gamma = Annotated[str, typer.Option(metavar="N|auto", help="Tokens drafted a round, 0 to 32, or auto.")]
 NewTokens = Annotated[int, option("tokens")]
 Temperature = Annotated[float, option("temperature")]

@@ -22,7 +22,9 @@ app = options.Commands("server", "Record and check the server that you run: vLLM
 Address = Annotated[str, typer.Argument(metavar="URL", help="http://HOST:PORT of an OpenAI-compatible server.")]
 Model = Annotated[str, typer.Option(help="The model's name, as the server lists it.")]
 OffModel = Annotated[str, typer.Option(metavar="NAME", help="Its name at OFF_URL, where that is another one.")]
-Minutes = Annotated[float | None, typer.Option(min=0.1, max=1440, help="End after so long, with all loads measured.")]
+Minutes = Annotated[
+    float | None, typer.Option(min=0.1, max=1440, help="Start no further turn of the prompts after this time.")
+]
 Seconds = Annotated[float, typer.Option("--time-limit", metavar="SECONDS", help="The most that one answer may take.")]
 
 
@@ -36,7 +38,9 @@ def _client(address: str, seconds: float = 600.0):
 def record(
     address: Address,
     model: Model,
-    out: Annotated[Path, typer.Option(metavar="FILE", help="The trace; of several prompts FILE-1, FILE-2 and so on.")],
+    out: Annotated[
+        Path, typer.Option(metavar="FILE", help="The trace; several prompts become FILE-1, FILE-2 and so on.")
+    ],
     prompt: Annotated[str, typer.Option(help="One prompt.")] = "",
     prompts: Annotated[Path | None, typer.Option(metavar="FILE.jsonl", help=options.PROMPT_ROWS)] = None,
     limit: options.Limit = None,
@@ -96,7 +100,7 @@ def check(
     plain: Annotated[str, typer.Argument(metavar="[OFF_URL]", help="The same model without drafts.")] = "",
     model: Annotated[str, typer.Option(help="The model's name, as the servers list it.")] = cast(str, ...),
     max_new_tokens: options.NewTokens = 48,
-    draws: Annotated[int, typer.Option(min=10, help="Sampled requests a side, with OFF_URL.")] = 200,
+    draws: Annotated[int, typer.Option(min=10, help="Sampled requests to each server, with OFF_URL.")] = 200,
     off_model: OffModel = "",
     seconds: Seconds = 600.0,
 ):
@@ -138,9 +142,9 @@ def explain(
         list[str], typer.Argument(metavar="POINT...", help="GAMMA:TOKENS_PER_SECOND:LENGTH; 0:26.5 without drafts.")
     ],
     lookup: Annotated[
-        list[str] | None, typer.Option(metavar="POINT", help="The same with a lookup (n-gram) as drafter.")
+        list[str] | None, typer.Option(metavar="POINT", help="A point measured with an n-gram drafter.")
     ] = None,
-    users: Annotated[str, typer.Option(help="Other loads to name the best γ for, as in 4,16; needs --lookup.")] = "",
+    users: Annotated[str, typer.Option(help="Name the best γ for these loads, too, as in 4,16; needs --lookup.")] = "",
 ):
     """Split a server's step into parts and name the best γ, from tokens/s and acceptance length at some γ.
 
@@ -169,7 +173,7 @@ def read_log(
     trace: Annotated[
         Path | None,
         typer.Option(
-            metavar="OUT", help="Write each answer's rounds, of llama-server's log at -lv 5 or saved answers."
+            metavar="OUT", help="Write a trace of each answer, from llama-server's log at -lv 5 or saved answers."
         ),
     ] = None,
 ):

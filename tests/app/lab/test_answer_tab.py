@@ -221,7 +221,7 @@ def test_the_form_says_how_much_work_it_is_and_how_long_it_takes(served, monkeyp
     assert "then 3 and 8 users at once, longer where that decides nothing." in json.loads(served.size(*values))["text"]
     costs = CostModel(0.0, {1: 1.0, 16: 2.0}, 256, 0.5)
     monkeypatch.setattr(served.service.offer, "plain_costs", lambda pair: costs if pair == served_pair else None)
-    assert "That takes about" in json.loads(served.size(*values))["text"]
+    assert "That takes up to" in json.loads(served.size(*values))["text"]
 
 
 def test_a_curve_that_is_given_predicts_and_a_wrong_one_changes_nothing(served):

@@ -12,12 +12,10 @@ from engine.runtime import calibration
 from engine.tools.bench import answer, answer_points, sweep_results, text_costs, users_results
 from engine.tools.bench.answer import ELSEWHERE, NONE, AnswerPlan, AnswerResult, Load, Request, schedule
 from engine.tools.bench.answer_points import AnswerPoints
-from engine.tools.bench.answer_words import COLUMNS, duration, recommendation, sentences, to_dict, to_rows
-from engine.tools.bench.expected_time import prompt_steps
+from engine.tools.bench.answer_words import COLUMNS, recommendation, sentences, to_dict, to_rows
 from engine.tools.bench.kept_prompts import shared_system
 from engine.tools.bench.pass_curve import PassCurve
 from engine.tools.bench.prompts import Prompt
-from engine.tools.bench.sample import Sample
 from engine.tools.bench.sweep_results import Cell
 from engine.trace.costs import CostModel
 from engine.trace.load_schedule import LoadSchedule
@@ -55,11 +53,6 @@ def test_a_plan_measures_the_loads_asked_for_and_one_between():
     assert loads == {1: (), 2: (2,), 3: (3,), 8: (3, 8), 64: (8, 64)}
     assert replace(PLAN, users=(1, 8, 32)).loads == (8, 32)
     assert replace(PLAN, place=ELSEWHERE).loads == ()
-
-
-def test_an_estimate_is_never_of_no_seconds():
-    words = [duration(seconds) for seconds in (0.2, 59, 61, 150, 3000)]
-    assert words == ["less than a minute"] * 2 + ["about 1 minute", "about 2 minutes", "about 50 minutes"]
 
 
 def test_an_answer_on_raw_text_says_so():
@@ -203,17 +196,19 @@ def test_prediction_past_the_widest_pass_never_exceeds_its_tokens():
     assert all(0 < value <= 1.8 for value in values) and values[-1] < values[0]
 
 
-def test_the_estimate_grows_with_all_that_is_measured():
+def test_the_longest_estimate_grows_with_all_that_is_measured():
     costs, alone = COSTS["none"], replace(PLAN, users=(1,))
-    seconds = alone.seconds(costs)
-    assert PLAN.runs == 3 * 7 and seconds == pytest.approx(PLAN.runs * (48 + 1.05) * 0.03), "and half a token to read"
-    assert PLAN.seconds(costs) > seconds and replace(PLAN, tokens=96).seconds(costs) > 1.5 * seconds
+    seconds = alone.most_seconds(costs)
+    assert PLAN.runs == 3 * 7 and seconds == pytest.approx(1.8 * PLAN.runs * (48 + 1.05) * 0.03), "half a token to read"
+    assert PLAN.most_seconds(costs) > seconds and replace(PLAN, tokens=96).most_seconds(costs) > 1.5 * seconds
     long = replace(alone, texts=(Prompt("x" * 4000, "chat"),))
-    assert long.seconds(costs) > 3 * seconds, "a prompt of a thousand tokens takes longer to read than 48 to write"
-    few, many = (replace(PLAN, users=(users,)).steps_together(costs.v) for users in (2, 16))
-    plain = 4 * 3 * 48 * (COSTS["none"].v[2])
-    assert few > plain, "plain decoding takes a pass for each token"
-    assert many > 4 * few, "the loads of 4 and 16"
+    assert long.most_seconds(costs) > 3 * seconds, "a prompt of a thousand tokens takes longer to read than 48 to write"
+    own = replace(PLAN, texts=(Prompt("Hi", "chat", settings=(("max_new_tokens", 480),)),))
+    few, many, longer = (
+        replace(plan, users=(users,)).steps_together(costs.v, 1, 1) for plan, users in ((PLAN, 2), (PLAN, 16), (own, 2))
+    )
+    assert few > 48 * costs.v[2], "plain decoding takes a pass for each token"
+    assert many > 4 * few and longer > 9 * few, "the loads of 4 and 16, and the length that a row says itself"
 
 
 def test_a_row_has_what_was_measured_and_the_interval_that_is_shown():
@@ -403,47 +398,6 @@ def test_a_shared_system_prompt_is_measured_read_and_kept(question):
     assert question(1, texts=others, methods=("ngram",)).run().kept_request is None
 
 
-def test_an_estimate_after_the_first_turns_is_what_they_took(question):
-    texts = tuple(Prompt(text, text[0]) for text in ("a one", "a two", "b three"))
-    points, known = question(1, texts=texts, methods=("ngram",), repeats=3), []
-
-    def note(seconds):
-        turns = [sum(sample.seconds for sample in turn.values()) for turn in points.sweep.benchmark.samples.values()]
-        known.append((seconds, turns, len(points.sweep.benchmark.missing())))
-
-    points.run(estimate=note)
-    (first, none, all_left), (seconds, turns, left) = known
-    assert not none and all_left == 9 and first > 0, "before the first turn"
-    assert left == 7 and seconds > left * statistics.mean(turns), "two of nine turns, and the time so far"
-    assert points.remaining_seconds() == 0
-    points.run(estimate=lambda seconds: pytest.fail("nothing is left to estimate"))
-
-
-def test_loads_are_expected_to_take_the_steps_of_plain_decoding(question, monkeypatch):
-    """The answers of one user may end early and be drafted well; those of a load are as long as allowed."""
-    monkeypatch.setattr(answer_points, "shortlist", lambda cells: [("ngram", 2)])
-    points = question(2, methods=("ngram",), tokens=8)
-    points.warm()
-    points._warm_runs, v = [Sample(8, 4.5, 4.5, 8, 0.5, 8)], points.costs.plain.v
-    step = 4.5 / (8 + prompt_steps(v, points.prompts[0].length))
-    assert points.work_left() > 4 * points._steps_of_a_turn, "the load is work, too"
-    assert points.remaining_seconds() == pytest.approx(points.work_left() * step), "as the runs that warmed up"
-    for turn in points.sweep.benchmark.turns[:2]:
-        plain = Sample(2, 4.5, 4.5, 2, 0.5, 2)
-        points.sweep.benchmark.file.add(turn.key, {each: plain for each in points.sweep.grid.settings()})
-    step = 9 / sum(2 + prompt_steps(v, prompt.length) for prompt in points.prompts)
-    loads = points.work_left() - 2 * points._steps_of_a_turn
-    assert points.remaining_seconds() == pytest.approx(2 * 4 * 4.5 + loads * step)
-
-
-def test_more_work_is_a_new_estimate(question, monkeypatch):
-    monkeypatch.setattr(answer_points, "shortlist", lambda cells: [("ngram", 2)])
-    monkeypatch.setattr(answer_points, "_load", lambda file, _: load(2, *file.setting, 1.1, 0.2))
-    points, sizes = question(2, methods=("ngram",), repeats=1), []
-    points.run(estimate=lambda seconds: sizes.append(points.size()[1]))
-    assert len(sizes) == 3 and sizes[1:] == [2 * 4 + 4, 2 * 4 + 12], "by costs, by turns, and as a load decided nothing"
-
-
 def test_every_load_is_measured_early_and_the_first_turns_come_first(question, monkeypatch):
     monkeypatch.setattr(answer, "_UNDECIDED", 1)
     monkeypatch.setattr(answer_points, "shortlist", lambda cells: [("ngram", 2), ("ngram", 1)])
@@ -477,7 +431,7 @@ def test_minutes_are_a_budget_with_a_turn_of_every_load(question, monkeypatch):
         yield from measure(point)
 
     points.measure = timed
-    points.expected_seconds = lambda point: 1.0
+    monkeypatch.setattr(answer_points.AnswerTime, "seconds", lambda self, point: (1.0, 1.0))
     points.warm()
     points.warm, shares = lambda: None, []
     found = points.run(lambda share, doing: shares.append(share), 12.2)

@@ -40,7 +40,7 @@ def test_json_answers_each_load_and_the_exit_code_says_whether_it_pays(ask, monk
     assert told["configuration"]["lead"]
     assert {row["kind"] for row in told["rows"]} == {"all", "repeats", "other"}
     assert found.exit_code == 3, "one repeat has no interval, so that nothing is certain"
-    assert "2 prompts, 8 runs: " in found.stderr
+    assert "2 prompts, 8 runs, then 2 users at once: " in found.stderr
     monkeypatch.setattr("engine.tools.bench.answer.AnswerResult.pays", lambda self, users: True)
     assert ask("--users", "1,2").exit_code == 0
 
