@@ -51,14 +51,12 @@ STYLES = [
 ]
 # A link to a lesson, or to the page before them, opens their tab, which then opens it and writes its own address. The
 # lab's tab has one, too, and so has each tab in it (#lab-sweep), so that a reload comes back to it, and so does Back.
-# The lab is drawn when its tab is first opened. On a narrow screen some of its tabs are entries of a menu, which have
-# only titles.
+# The lab is drawn when its tab is first opened.
 OPEN_NAMED_TAB = """() => {
-  const titles = LABS, find = query => document.querySelector(query);
+  const labs = LABS, find = query => document.querySelector(query);
   const tab = name => document.getElementById(`${name}-tab-button`);
   const openLab = (name, tries = 100) => {
-    const menu = [...document.querySelectorAll('#lab-tabs .overflow-dropdown button')];
-    const inner = find(`#lab-${name}-button`) ?? menu.find(each => each.textContent.trim() === titles[name]);
+    const inner = find(`#lab-${name}-button`);
     if (inner) inner.click();
     else if (tries) setTimeout(openLab, 50, name, tries - 1);
   };
@@ -67,14 +65,13 @@ OPEN_NAMED_TAB = """() => {
     if (/^#(lesson|minute|practice|rule)/.test(location.hash)) tab('lessons')?.click();
     if (/^#lab\\b/.test(location.hash)) tab('lab')?.click();
     const name = location.hash.slice('#lab-'.length);
-    if (location.hash.startsWith('#lab-') && Object.hasOwn(titles, name)) openLab(name);
+    if (location.hash.startsWith('#lab-') && labs.includes(name)) openLab(name);
   };
   const write = hash => {
     if (location.hash !== hash) history.pushState(history.state, '', location.pathname + location.search + hash);
   };
-  const isOf = (button, name) => button?.id === `lab-${name}-button` || button?.textContent.trim() === titles[name];
   const writeLab = button => {
-    const name = Object.keys(titles).find(each => isOf(button, each));
+    const name = labs.find(each => button?.id === `lab-${each}-button`);
     if (name) write(name === 'answer' ? '#lab' : `#lab-${name}`);
   };
   window.addEventListener('popstate', open); // also where only the hash changes
@@ -85,7 +82,7 @@ OPEN_NAMED_TAB = """() => {
     else if (button) writeLab(button === tab('lab') ? find('#lab-tabs [role=tab][aria-selected=true]') : button);
   });
   open();
-}""".replace("LABS", json.dumps(LABS))
+}""".replace("LABS", json.dumps(list(LABS)))
 HEADING = """<header class="sl-heading"><h1>SpecLens</h1>
 <a class="sl-skip" href="#stage-rows">To the rounds</a></header>"""
 

@@ -29,7 +29,7 @@ EXPERIMENTS: dict[str, type[Experiment]] = {
 
 def lab(service: Service, session: gr.State) -> None:
     """Lays out the Lab. ``session``: what the visitor last ran in the playground."""
-    with gr.Tabs(elem_id="lab-tabs"):
+    with gr.Tabs(elem_id="lab-tabs", overflow_behavior="wrap"):
         for name, title in LABS.items():
             with gr.Tab(title, id=f"lab-{name}", elem_id=f"lab-{name}"):
                 gr.HTML(f'<h2 class="sl-lab-question">{QUESTIONS[name]}</h2>', apply_default_css=False)

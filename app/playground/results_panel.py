@@ -40,7 +40,7 @@ def results(service: Service, controls: Controls, drawn_first: list[str], sessio
         value, (name, own) = next(titles)
         return charts(value, f"charts-{name}", own)
 
-    with gr.Tabs(elem_id="results"):
+    with gr.Tabs(elem_id="results", overflow_behavior="wrap"):
         with tab("Race & speed", "race"):
             race = figures()
             with gr.Row(elem_classes="sl-repeats"):

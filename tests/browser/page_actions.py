@@ -88,16 +88,12 @@ def click_until(button: Locator, state: str) -> None:
 
 
 def open_tab(page: Page, name: str, tabs: str = "results") -> None:
-    """Opens a tab, by default one below the stage, up to where its panel can be seen; on a page as wide as a desktop's,
-    because a phone folds the last tabs into a menu."""
-    size, chosen = page.viewport_size, page.locator(f"#{tabs} [role=tab][aria-selected=true]")
+    """Opens a tab, by default one below the stage, up to where its panel can be seen."""
+    chosen = page.locator(f"#{tabs} [role=tab][aria-selected=true]")
     chosen = chosen.filter(has_text=re.compile(rf"^\s*{re.escape(name)}\s*$"))
     if not chosen.count():  # otherwise charts would be drawn twice for nothing
-        if size["width"] < 700:
-            page.set_viewport_size(size | {"width": 1280})
         click_until(page.locator(f"#{tabs}").get_by_role("tab", name=name, exact=True), "[aria-selected=true]")
     expect(page.locator(f"#{chosen.first.get_attribute('aria-controls')}")).to_be_visible()
-    page.set_viewport_size(size)
 
 
 def choose(page: Page, control: str, words: str | re.Pattern) -> None:

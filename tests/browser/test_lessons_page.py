@@ -7,7 +7,7 @@ from page_actions import open_lesson, wait_until_above
 from playwright.sync_api import Locator, Page, expect
 
 from lessons.loader import lessons
-from lessons.schema import PARTS
+from lessons.schema import LABS, PARTS
 
 pytestmark = pytest.mark.browser
 
@@ -358,7 +358,7 @@ def test_a_lesson_leads_to_the_lab_and_back(at_step):
 
 
 @pytest.mark.slow
-def test_coach_hides_nothing_on_a_phone_and_lab_tabs_open_from_a_menu(at_step):
+def test_coach_hides_nothing_on_a_phone_and_no_lab_tab_is_in_a_menu(at_step):
     page = at_step("draft_then_verify")
     page.set_viewport_size({"width": 390, "height": 844})
     page.locator('.sl-dot[title="Now a real one"]').click()
@@ -369,3 +369,5 @@ def test_coach_hides_nothing_on_a_phone_and_lab_tabs_open_from_a_menu(at_step):
     open_lesson(page, "is_it_lossless", 6)
     page.get_by_role("button", name="Open the lab: Is it lossless?").click()
     expect(page.locator("#lossless-json")).to_be_visible()
+    for title in LABS.values():
+        expect(page.locator("#lab-tabs").get_by_role("tab", name=title, exact=True)).to_be_visible()
