@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 from fake_worker import FakeEngine, FakeWorker, number, recorded, wait_for
-from test_run_handlers import form, line, page, press_run, said, visitor
+from presses import form, line, page, press_run, said, visitor
 
 from app.jobs.service import Service
 from app.jobs.visitor import Session

@@ -4,7 +4,7 @@ import json
 
 import pytest
 from fake_worker import FakeWorker
-from test_run_handlers import page, press_run, said, told
+from presses import page, press_run, said, told
 
 TEXTS = {
     "a tag": "<script>window.pwned=1</script> <img src=x onerror=window.pwned=2>",

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 from fake_worker import FakeEngine
-from test_run_handlers import line, said
+from presses import line, said
 
 from app.form import NAMES, control_values, controls_by_name, defaults, settings
 from app.jobs.engine_facade import Pair

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from fake_worker import FakeEngine, FakeWorker, recorded, wait_for
 from lab_pages import VISITOR
-from test_run_handlers import line, said
+from presses import line, said
 
 from app.form import defaults
 from app.jobs.service import Service

@@ -3,24 +3,22 @@
 import json
 import re
 import time
-from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 from threading import Thread
 from types import SimpleNamespace
-from typing import Any, NamedTuple
 
 import fake_worker
 import pytest
 from fake_worker import FakeEngine, FakeWorker, play, recorded, wait_for
+from presses import BUTTONS, Screen, form, line, page, player_values, press_run, pressed, said, told, visitor
 
-from app.form import EXAMPLES, NAMES, defaults
+from app.form import EXAMPLES
 from app.jobs.service import Service
 from app.jobs.updates import Fold, Update
 from app.jobs.visitor import Session
 from app.page import build, launch_options
-from app.playground.run_handlers import LiveRun, RunHandlers
+from app.playground.run_handlers import LiveRun
 from app.playground.run_press import RunPress
 from app.playground.startup_run import load_recorded
 from app.server.limits import Limits
@@ -29,73 +27,6 @@ from app.views import player_feed
 from engine.errors import BadInput, Unavailable
 from engine.trace.branch import config_of
 from engine.trace.events import RunStarted
-
-FORM = {"prompt": "Hi", "method": "ngram", "auto": False, "gamma": 4, "temperature": 0, "tokens": 40}
-
-
-def visitor(name="a"):
-    return SimpleNamespace(session_hash=name)
-
-
-BUTTONS = ("run", "stop", "session")
-
-
-class Screen(NamedTuple):
-    """All outputs of a run's three events."""
-
-    stage: Any = SKIP
-    run: Any = SKIP
-    stop: Any = SKIP
-    session: Any = SKIP
-
-
-def line(update: Screen | str, kind: str) -> dict:
-    """The newest line of its type in an update, or in the stage's part of it."""
-    stage = update.stage if isinstance(update, Screen) else update
-    return [read for read in map(json.loads, stage.splitlines()) if read["type"] == kind][-1]
-
-
-def said(update: Screen | str) -> dict:
-    """The status of an update."""
-    return {name: value for name, value in line(update, "status").items() if name != "type"}
-
-
-def page(worker=None, **limits) -> RunHandlers:
-    handlers = RunHandlers(Service(FakeEngine(worker), Limits(**limits)))
-    handlers.presses = defaultdict(RunPress)  # one for each visitor's page
-    return handlers
-
-
-def form(**changes) -> list:
-    values = defaults() | FORM | changes
-    return [values[name] for name in NAMES]
-
-
-def press_run(handlers, who="a", **changes) -> list[Screen]:
-    return list(pressed(handlers, who, **changes))
-
-
-def pressed(handlers, who="a", **changes) -> Iterator[Screen]:
-    """Run's three events, as the page chains them; the end repeats the last update."""
-    press = handlers.presses[who]
-    run, stop = handlers.begin(visitor(who), press)
-    screen = Screen(run=run, stop=stop)
-    for value in handlers.run(visitor(who), press, *form(**changes)):
-        screen = screen._replace(stage=value)
-        yield screen
-        screen = Screen(value)
-    yield screen._replace(**dict(zip(BUTTONS, handlers.end(press), strict=False)))
-
-
-def player_values(screens) -> list[str]:
-    """The values of a run, without those that change the status alone."""
-    return [screen.stage for screen in screens if json.loads(screen.stage.splitlines()[0])["run"]]
-
-
-def told(screens) -> list[dict]:
-    """Returns the lines that a page has read in the end: values overlap, and it skips a line that it already has."""
-    lines = dict.fromkeys(line for value in player_values(screens) for line in value.splitlines())
-    return [line for line in map(json.loads, lines) if line["type"] not in ("start", "status", "numbers")]
 
 
 def test_a_run_shows_its_rounds_then_the_measured_baseline():

@@ -11,8 +11,8 @@ import gradio as gr
 import pytest
 from fake_worker import FakeEngine, FakeWorker, play, recorded
 from lab_pages import VISITOR
+from presses import line, said
 from sample_traces import constrained, small
-from test_run_handlers import line, said
 from tiny_pairs import request
 
 from app.form import NAMES, defaults, settings

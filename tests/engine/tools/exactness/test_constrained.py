@@ -10,7 +10,7 @@ from collections import Counter
 import numpy as np
 import pytest
 from chi_squared import CAUGHT, FALSE_ALARM, joint_p_value
-from test_exactness import slow
+from toy_laws import slow
 from unlike_tokenizers import toy_translation
 
 from engine.config import ACCEPTANCE, Constraint, SamplingParams

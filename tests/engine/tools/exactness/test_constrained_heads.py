@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 from chi_squared import CAUGHT, FALSE_ALARM, joint_p_value
 from head_cases import CASE_OF, CHEAP, load_unrounded
-from test_exactness import slow
 from tiny_pairs import END, request
+from toy_laws import slow
 
 from engine.config import Constraint, SamplingParams
 from engine.decoding.constrained import Constrained

@@ -2,8 +2,8 @@
 
 import pytest
 from chi_squared import CAUGHT, is_caught
-from test_exactness import lookup_p_value, slow
 from toy_block import ForgetfulBlock, toy_block
+from toy_laws import lookup_p_value, slow
 
 from engine.config import SamplingParams
 from engine.decoding.loop import TRUE_RULES, Rules

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 import torch
 from chi_squared import FALSE_ALARM, is_caught, markov_p_value
-from test_exactness import slow, whole_p_value
+from toy_laws import slow, whole_p_value
 from unlike_tokenizers import toy_translation
 
 from engine.config import SamplingParams
