@@ -13,7 +13,7 @@ declare global {
     'speclens-here': CustomEvent<unknown[]>; // the values of all controls
   }
   interface Window {
-    Plotly?: { react: (...of: unknown[]) => Promise<unknown>; purge: (plot: Element) => void };
+    Plotly?: { react: (...of: unknown[]) => Promise<unknown>; purge: (plot: Element) => void; Plots: { resize: (plot: Element) => Promise<unknown> } };
   }
   interface Navigator {
     deviceMemory?: number; // GB, in Chromium

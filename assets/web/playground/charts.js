@@ -82,6 +82,13 @@ export function mount(part) {
     };
   }
 
+  // plotly.js hears of a new width only while a chart is shown, and keeps the old one when it draws again.
+  function fit({ plot }) {
+    const picture = plot.querySelector('.main-svg');
+    if (plot.offsetWidth && picture && Math.abs(picture.clientWidth - plot.clientWidth) > 2)
+      return window.Plotly.Plots.resize(plot);
+  }
+
   async function drawOne(name) {
     const slot = slots[name],
       figure = waiting[name];
@@ -99,6 +106,7 @@ export function mount(part) {
         return;
       }
       await Plotly.react(slot.plot, withColours(fitData(figure.data), styles), layoutOf(figure, styles), config(name));
+      await fit(slot);
       slot.node.dataset.drawn = figure.data.length;
     } catch (error) {
       slot.note.textContent = `This chart could not be drawn: ${error.message}.`;
@@ -151,6 +159,7 @@ export function mount(part) {
     const now = `${document.body.className} ${narrow()}`;
     if (now !== appearance) redraw();
     appearance = now;
+    Object.values(slots).forEach(fit);
   }
   new MutationObserver(redrawChanged).observe(document.body, { attributes: true, attributeFilter: ['class'] });
   new ResizeObserver(redrawChanged).observe(root);
