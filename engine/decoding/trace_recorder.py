@@ -167,8 +167,9 @@ class TraceRecorder:
                 rejected = [tokens[k] for k in _rejected_after(verdict.last, statuses, parents)]
                 numbers = self._closing_numbers(verdict, float(u_closing[verdict.last]), rejected)
             piece = text + tail if i == last_emitted else text
-            label, numbers["from_grammar"] = self.detokenizer.label(token, text), any(allowed.demanded[i : i + 1])
-            tokens.append(Token(token, piece, status, position + at - 1, at, label, **numbers))
+            label, is_demanded = self.detokenizer.label(token, text), any(allowed.demanded[i : i + 1])
+            place = position + at - 1
+            tokens.append(Token(token, piece, status, place, at, label, **numbers, from_grammar=is_demanded))
         return tuple(tokens)
 
     def forbidden(self, drafts: Sequence, depth: Sequence[int], position: int) -> tuple[Forbidden, ...]:

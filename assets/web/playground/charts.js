@@ -72,7 +72,6 @@ export function mount(part) {
 
   function config(name) {
     return {
-      responsive: true,
       displaylogo: false,
       displayModeBar: true,
       modeBarButtons: [['toImage']],
@@ -82,7 +81,7 @@ export function mount(part) {
     };
   }
 
-  // plotly.js hears of a new width only while a chart is shown, and keeps the old one when it draws again.
+  // plotly.js would hear of a new width only while a chart is shown, and keeps the old one when it draws again.
   function fit({ plot }) {
     const picture = plot.querySelector('.main-svg');
     if (plot.offsetWidth && picture && Math.abs(picture.clientWidth - plot.clientWidth) > 2)
