@@ -220,6 +220,8 @@ class AnswerPoints:
         self.costs.measure(cancelled)
         self.sweep.costs = self.costs.by_method
         self.sweep.warm(cancelled)
+        if self.plan.loads:  # the first pass for several users makes a graph, which would be part of a cell
+            self._load_file(2, (self.plan.methods[0], 1)).many.warm(cancelled)
 
     def measure(self, point, cancelled: Cancelled = never) -> Iterator[tuple[str, float]]:
         """Yields a few words on the measurement under way, and the share of the point that is done."""

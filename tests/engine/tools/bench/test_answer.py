@@ -268,6 +268,15 @@ def test_a_load_that_decides_nothing_gets_more_turns_once(question, monkeypatch,
     assert turns == {setting: 6 if setting in more else 2 for setting in measured}
 
 
+def test_warming_up_serves_two_users_where_loads_are_measured(question, monkeypatch):
+    served = []
+    monkeypatch.setattr(answer_points.ManyUsers, "warm", lambda many, _: served.append(many.settings.methods))
+    question(1).warm()
+    assert not served
+    question(3, methods=("ngram",)).warm()
+    assert served == [("none", "ngram")]
+
+
 def test_the_work_left_falls_to_nothing_and_weighs_loads(engine, question, monkeypatch):
     monkeypatch.setattr(answer, "_UNDECIDED", 1)
     monkeypatch.setattr(answer_points, "shortlist", lambda cells: [("ngram", 2), ("ngram", 1)])
