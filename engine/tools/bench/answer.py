@@ -30,7 +30,7 @@ Setting = tuple[str, int | str]  # method, γ
 _TURNS_OF_A_LOAD = 2  # times the repeats: it is quickly measured, and three turns leave ±15 %, too much to decide by
 _UNDECIDED = 3  # times as many turns where the first ones found drafting neither faster than plain decoding nor slower
 _DRAFTS = 2  # per round at a load; only an estimate
-UNSURE = 0.6, 1.8  # times what costs and plain answers promise: how long something new may take
+UNSURE = 0.6, 1.4  # times what costs and plain answers promise: how long something new may take
 
 
 @dataclass(frozen=True)

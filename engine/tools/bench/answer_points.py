@@ -4,7 +4,6 @@ Every setting at every load has a file of its own, so questions about the same t
 """
 
 import math
-import statistics
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -29,7 +28,7 @@ from engine.tools.bench.answer import (
     texts_of_users,
 )
 from engine.tools.bench.answer_requests import requests, rule
-from engine.tools.bench.answer_time import AnswerTime
+from engine.tools.bench.answer_time import AnswerTime, middle
 from engine.tools.bench.answer_words import name
 from engine.tools.bench.benchmark import Cancelled, answer_earlier_turns, describe, never, prompt_form
 from engine.tools.bench.kept_prompts import KeptStarts
@@ -71,6 +70,7 @@ class AnswerPoints:
         grid = Grid(plan.methods, GAMMAS, (plan.temperature,), plan.tokens, plan.turns_of_a_text)
         self._about, self._texts = describe(engine, plan.methods), digest(self.prompts)
         self._files: list[_LoadFile] = []
+        self._decided: set[tuple] = set()  # the loads and settings that were looked at after their first turns
         self._stage = 0  # at which they were opened
         self._again = again
         self.tried: dict[tuple, Sample] = {}  # plain answers before the first turn, by the turn's key
@@ -137,7 +137,9 @@ class AnswerPoints:
             # An early setting stays where the later turns do not certainly beat it: its loads are measured already.
             rivals = [s for s in early if s[0] == setting[0] and (s[1] == 1) == (setting[1] == 1)]
             best += [s for s in rivals if not alone[setting].measured.beats(alone[s].measured)][:1] or [setting]
-        return [self._load_file(users, setting, again) for users in self.plan.loads for setting in dict.fromkeys(best)]
+        known = {(file.users, file.setting): file for file in self._files}
+        loads = [(users, setting) for users in self.plan.loads for setting in dict.fromkeys(best)]
+        return [known.get(load) or self._load_file(*load, again) for load in loads]
 
     def _load_file(self, users: int, setting: Setting, again: bool = False) -> _LoadFile:
         (method, gamma), plan = setting, self.plan
@@ -178,8 +180,9 @@ class AnswerPoints:
     def missing(self) -> Sequence:
         """Returns turns of the sweep and pairs of what measures and its part: a ManyUsers and a cell, at the end the
         KeptStarts and a start. They are in the order in which they are measured: the first turn of each kind of text,
-        then turns and loads side by side, each of them a little before one of them much. The cells of a load's repeat
-        stay together, because they are compared."""
+        then turns and loads side by side, each of them a little before one of them much, and loads twice as fast as
+        turns, because whether they get more turns decides how long all of it takes. The cells of a load's repeat stay
+        together, because they are compared."""
         turns, first = self.sweep.benchmark.missing(), self._first_turns
         files, count = [*enumerate(self.loads)], len(self.sweep.benchmark.turns)
         pairs = {(cell.repeat, i): file.many for i, file in files for cell in file.many.missing()}
@@ -190,13 +193,13 @@ class AnswerPoints:
         ]
         for i, ((repeat, _), many) in enumerate(sorted(pairs.items(), key=lambda item: item[0])):
             cells = [cell for cell in many.missing() if cell.repeat == repeat]
-            ranks += [((total - len(pairs) + i + 1) / total, 0, (many, cell)) for cell in cells]
+            ranks += [((total - len(pairs) + i + 1) / total / 2, 0, (many, cell)) for cell in cells]
         starts = [(self.kept_starts, start) for start in self.kept_starts.missing()]
         return [*(point for *_, point in sorted(ranks, key=lambda rank: rank[:2])), *starts]
 
     def _extend_undecided(self, users: int) -> None:
-        """Asks for more turns of the settings that may be the fastest at a load where plain decoding may be it, too.
-        Does nothing before the load has its first turns."""
+        """Asks once for more turns of the settings that may be the fastest at a load where plain decoding may be it,
+        too. Does nothing before the load has its first turns."""
         files = [file for file in self._files if file.users == users]
         if any(file.many.missing() for file in files):
             return
@@ -204,8 +207,9 @@ class AnswerPoints:
         speedups = {file.setting: load.speedup for file in files if (load := _load(file, alone))}
         rivals = fastest(speedups | {NONE: PLAIN})
         for file in files:
-            if NONE in rivals and file.setting in rivals:
+            if NONE in rivals and file.setting in rivals and (users, file.setting) not in self._decided:
                 file.many.extend(self.plan.most_turns_of_a_load)
+        self._decided |= {(users, file.setting) for file in files}
 
     def forget_noise(self) -> None:
         alone = by_setting(self.sweep.cells())
@@ -250,10 +254,10 @@ class AnswerPoints:
                 self._try_answers()
         while missing := self.missing():
             spent, expected = time.monotonic() - start, AnswerTime(self)
-            if statistics.mean(expected.seconds(missing[0])) / 2 > seconds - spent:  # it would end nearer to them so
+            if middle(expected.seconds(missing[0])) / 2 > seconds - spent:  # it would end nearer to them so
                 break
             estimate(*(left := expected.seconds_left()))
-            total = min(seconds, spent + statistics.mean(left))
+            total = min(seconds, spent + middle(left))
             for doing, _ in self.measure(missing[0]):
                 before = max(before, min(0.999, (time.monotonic() - start) / total))
                 progress(before, doing)
@@ -285,14 +289,6 @@ class AnswerPoints:
         source, part = point
         return source.file.results[part.key].seconds if isinstance(part, UsersCell) else 0.0
 
-    @property
-    def _steps_of_a_turn(self) -> float:
-        return len(self.sweep.grid.settings()) * self.plan.steps_alone(self.costs.plain.v)
-
-    def _expected_steps(self, point) -> float:
-        """Estimates how many plain steps a point takes."""
-        return point[0].expected_steps(point[1]) if isinstance(point, tuple) else self._steps_of_a_turn
-
     def size(self) -> tuple[int, int]:
         """Counts runs, and cells of many users."""
         settings, turns = len(self.sweep.grid.settings()), len(self.sweep.benchmark.turns)
@@ -304,16 +300,12 @@ class AnswerPoints:
         return done, turns * settings + (cells or expected)
 
     def work_left(self, share: float = 0.0) -> float:
-        """Estimates how many plain steps are left once ``share`` of the first missing point is done: how many runs
-        of a turn, or which part of a cell."""
-        missing = self.missing()
-        each = [*map(self._expected_steps, missing)]
+        """Estimates which share of all the time is left once ``share`` of the first missing point is done: how many
+        runs of a turn, or which part of a cell."""
+        missing, expected = self.missing(), AnswerTime(self)
+        left, first = middle(expected.seconds_left()), middle(expected.seconds(missing[0])) if missing else 0.0
         part = share if missing and isinstance(missing[0], tuple) else share / len(self.sweep.grid.settings())
-        later = 0.0
-        if not self.has_loads:
-            plan = self.plan
-            later = plan.steps_together(self.costs.plain.v, plan.settings_of_a_load, plan.turns_of_a_load)
-        return sum(each) - part * sum(each[:1]) + later
+        return (left - part * first) / (expected.seconds_done + left)
 
     # ── the answer ──
 

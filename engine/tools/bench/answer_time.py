@@ -12,6 +12,11 @@ from engine.tools.bench.users import ManyUsers, UsersCell
 Span = tuple[float, float]  # seconds, at least and at most
 
 
+def middle(span: Span) -> float:
+    """Returns the likeliest seconds: as many times the least as the most are times these."""
+    return math.sqrt(span[0] * span[1])
+
+
 class AnswerTime:
     """The times of ``points``, which are `AnswerPoints`, as far as they are known now."""
 
@@ -26,21 +31,21 @@ class AnswerTime:
         for (_, row, _), turn in turns.items():
             self._turns.setdefault(row, []).append(sum(sample.seconds for sample in turn.values()))
         in_turns = sum(turn[NONE].seconds for turn in turns.values())
-        total = sum(map(sum, self._turns.values()))
-        self._runs = total / in_turns if in_turns else len(points.sweep.grid.settings())  # plain answers of a turn
-        # Where chance decides how long an answer gets, all runs together tell more than a row's own.
-        self._sampled = [run.seconds for turn in (points.tried, *turns.values()) for run in turn.values()]
-        self._sampled = [] if points.plan.is_greedy else self._sampled
+        self.seconds_done = sum(map(sum, self._turns.values()))  # of what the files hold
+        self._runs = self.seconds_done / in_turns if in_turns else len(points.sweep.grid.settings())  # plain answers
+        self._chance = 0.0 if points.plan.is_greedy else self._weigh_chance()
         modelled = 0.0
         for file in points.loads:
             for key, served in file.many.file.results.items():
                 cell = UsersCell(*key)
                 self._cells.setdefault(_kind(file.many, cell), []).append(served.seconds)
                 modelled += self._steps(file.many, cell)
+        shared = sum(map(sum, self._cells.values()))
+        self.seconds_done += shared
         plain = [(sample, row) for row, samples in self._plain.items() for sample in samples]
         steps = sum(s.tokens + prompt_steps(self._v, points.prompts[row].length) for s, row in plain)
         self._step = sum(sample.seconds for sample, _ in plain) / steps if steps else points.costs.plain.step
-        self._shared_step = sum(map(sum, self._cells.values())) / modelled if modelled else self._step
+        self._shared_step = shared / modelled if modelled else self._step
         # Something happens between two measurements, too.
         self._pace = points.time_spent / points.time_kept if points.time_kept else 1.0
 
@@ -69,16 +74,26 @@ class AnswerTime:
     def _turn(self, row: int) -> Span:
         """Returns what the row's own turns took, or else as many plain answers as the turns of other rows took. In the
         first turn that is one for each setting, and drafts may change it."""
-        own, chance, runs = self._turns.get(row), 0.0, self._sampled
-        if len(runs) > 1:
-            own = [len(self._points.sweep.grid.settings()) * statistics.mean(runs)]
-            chance = min(0.8, 2.5 * statistics.stdev(runs) / statistics.mean(runs) / math.sqrt(len(runs)))
         answers = self._plain.get(row) or [sample for samples in self._plain.values() for sample in samples]
         alone = self._points.plan.steps_alone(self._v) * self._step
         seconds = self._runs * (statistics.mean(sample.seconds for sample in answers) if answers else alone)
-        seconds = statistics.mean(own) if own else seconds
-        ends = (1 - chance) * seconds, (1 + chance) * seconds
+        if own := self._turns.get(row):
+            seconds = statistics.mean(own)
+        ends = (1 - self._chance) * seconds, (1 + self._chance) * seconds
         return self._know(*ends) if self._turns else self._guess(*ends)
+
+    def _weigh_chance(self) -> float:
+        """Returns the share by which all turns may be longer or shorter than those so far, because the lengths of
+        sampled answers vary: 2.5 standard errors. Before the first turn the rows' own lengths count as chance."""
+        rows: dict[int, list[float]] = {}
+        turns = self._points.sweep.benchmark.samples
+        for (_, row, _), runs in [*turns.items(), *((key, {NONE: run}) for key, run in self._points.tried.items())]:
+            rows.setdefault(row if turns else 0, []).extend(run.seconds for run in runs.values())
+        ratios = [run / statistics.mean(own) for own in rows.values() for run in own if len(own) > 1]
+        if len(ratios) < 2:
+            return 0.0
+        counts = math.sqrt(sum(1 / len(own) for own in rows.values())) / len(rows)
+        return min(0.8, 2.5 * statistics.stdev(ratios) * counts)
 
     def _cell(self, many: ManyUsers, cell: UsersCell) -> Span:
         """Returns what equal cells took, or else what costs promise."""

@@ -6,7 +6,7 @@ from engine.trace.speedup_model import interpolate
 
 _CHARACTERS = 4  # per token
 _TOKENS = 1.5  # per pass with drafts
-_ACCEPTED = 0.6  # of the drafts of the answer that ends first
+_ACCEPTED = 0.4  # of the drafts of the answer that ends first
 
 
 def prompt_steps(v: Mapping[int, float], characters: int) -> float:

@@ -123,7 +123,7 @@ def _measure(points, minutes: float | None) -> bool:
         total = spent + least, spent + most
         if newest is None:
             loads = f", then {and_list([*map(str, plan.loads)])} users at once" if plan.loads else ""
-            words = f"at most {minutes:g} minutes" if minutes else duration(*total)
+            words = f"at most {minutes:g} minute{'s' * (minutes != 1)}" if minutes else duration(*total)
             say(f"{quantity(len(plan.texts), 'prompt')}, {quantity(plan.runs, 'run')}{loads}: {words}.")
         elif minutes or not is_news(newest, *total):
             return

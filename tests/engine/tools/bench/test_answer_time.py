@@ -71,12 +71,11 @@ def ends(words: str) -> tuple[float, float]:
 
 
 @pytest.fixture
-def said(engine, tmp_path, monkeypatch):
-    """``said(machine, **plan)``: measures an answer on it. Returns the lines that are printed, and the seconds from the
-    first of them to the end."""
+def opened(engine, tmp_path, monkeypatch):
+    """``opened(machine, **plan)``: returns the points of an answer that is measured on it."""
 
-    def measured(machine, **more):
-        lines, plan = [], AnswerPlan(**{"texts": TEXTS, "methods": ("ngram", "lm")} | more)
+    def open_points(machine, **more):
+        plan = AnswerPlan(**{"texts": TEXTS, "methods": ("ngram", "lm")} | more)
         points = AnswerPoints(engine, plan, tmp_path)
         for system in points.sweep.systems:
             monkeypatch.setattr(system, "run", lambda config, *_, own=system: machine.run(own, config))
@@ -86,6 +85,18 @@ def said(engine, tmp_path, monkeypatch):
         monkeypatch.setattr(answer_points.time, "monotonic", lambda: machine.now)
         for module in (sweep_results, users_results):
             monkeypatch.setattr(module, "ceiling", lambda tau: math.inf)
+        return points
+
+    return open_points
+
+
+@pytest.fixture
+def said(opened, monkeypatch):
+    """``said(machine, **plan)``: measures an answer on it. Returns the lines that are printed, and the seconds from the
+    first of them to the end."""
+
+    def measured(machine, **plan):
+        lines, points = [], opened(machine, **plan)
         monkeypatch.setattr("engine.tools.cli.answer.say", lambda words: lines.append((machine.now, words)))
         assert not _measure(points, None) and not points.missing()
         return [words for _, words in lines], machine.now - lines[0][0]
@@ -102,8 +113,10 @@ def said(engine, tmp_path, monkeypatch):
         (Machine((48, 48), pace=0.72), {"texts": TEXTS[:1]}),
         (Machine((10, 30), pace=1.35), {"texts": TEXTS[2:]}),
         (Machine((10, 40)), {"temperature": 0.8, "texts": TEXTS[:3]}),
+        (Machine((5, 40)), {"temperature": 0.8, "texts": TEXTS[:2]}),
         (Machine((48, 48)), {"users": (2, 4)}),
         (Machine((10, 30), taken=0.3), {"users": (2, 4)}),
+        (Machine((10, 30), taken=0.7), {"users": (2, 4)}),
         (Machine((3, 6), taken=0.8), {"users": (8,)}),
     ],
 )
@@ -112,6 +125,16 @@ def test_the_first_estimate_holds_and_later_ones_are_closer(said, machine, plan)
     spans = [ends(line) for line in lines]
     assert all(least <= seconds <= most for least, most in spans), f"{seconds} {lines}"
     assert all(after[1] - after[0] < before[1] - before[0] for before, after in pairwise(spans)), lines
+
+
+@pytest.mark.parametrize(("plan", "near"), [({}, 0.06), ({"temperature": 0.8}, 0.06), ({"users": (2, 4)}, 0.2)])
+def test_the_share_of_the_time_that_is_left_is_what_the_clock_says(opened, plan, near):
+    machine = Machine((3, 30), pace=1.3, taken=0.3)
+    points, begin, seen = opened(machine, **plan), machine.now, []
+    while missing := points.missing():
+        seen += [(points.work_left(part), machine.now) for _, part in points.measure(missing[0])]
+    of_the_clock = [(machine.now - now) / (machine.now - begin) for _, now in seen]
+    assert [share for share, _ in seen] == pytest.approx(of_the_clock, abs=near) and points.work_left() == 0
 
 
 def test_a_machine_that_becomes_slower_is_said(said, monkeypatch):
