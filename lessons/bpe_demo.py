@@ -1,6 +1,6 @@
 """Trains the two small byte-pair tokenizers of lesson thirteen, each on its own kind of text.
 
-`python -m lessons.bpe_demo` trains them again and stores their merges in assets/web/lessons/merges.js. The page
+`python -m lessons.bpe_demo` trains them again and stores their merges in assets/web/lessons/tools/merges.js. The page
 tokenizes with those (tokenizer_mismatch.js).
 
 A vocabulary is the 256 bytes in GPT-2's order, then the product of each merge, in the order of the merges.
@@ -14,7 +14,7 @@ from typing import Any
 from engine.files import ASSETS
 
 ROOT = ASSETS.parent
-DATA = ASSETS / "web" / "lessons" / "merges.js"
+DATA = ASSETS / "web" / "lessons" / "tools" / "merges.js"
 SOURCES = {"prose": ("lessons/[0-9]*.md",), "code": ("engine/**/*.py", "app/**/*.py")}
 MERGES = 400
 BYTES = 256

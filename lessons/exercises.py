@@ -1,7 +1,7 @@
 """Loads the exercises with new numbers every time, exercises.toml, and has their functions in Python.
 
-The page draws the numbers and grades the answers, in assets/web/lessons/practice_numbers.js. A test evaluates the same
-expressions here, with the functions that the engine predicts with, and compares.
+The page draws the numbers and grades the answers, in practice_numbers.js of assets/web/lessons/practice. A test
+evaluates the same expressions here, with the functions that the engine predicts with, and compares.
 """
 
 import math
@@ -73,7 +73,7 @@ def _line_of_costs(slope: float) -> dict[int, float]:
     return {1: 1.0, 2: 1.0 + slope}
 
 
-# The functions of the expressions. The page has them as FUNCTIONS in assets/web/lessons/practice_numbers.js.
+# The functions of the expressions. The page has them as FUNCTIONS in practice_numbers.js.
 FUNCTIONS: Mapping[str, Callable[..., float]] = {
     "min": min,
     "max": max,

@@ -9,8 +9,8 @@ from engine.tools.exactness.results import TOY_DRAFT, TOY_TARGET, TOY_WORDS
 
 @lru_cache(maxsize=1)
 def exercise() -> dict[str, Any]:
-    """Returns the setting ``exercise`` of the tool in assets/web/lessons/write_rule.js. A law is a list of chances, by
-    text, of which the last word changes fastest."""
+    """Returns the setting ``exercise`` of the tool in assets/web/lessons/rule/write_rule.js. A law is a list of
+    chances, by text, of which the last word changes fastest."""
     return {
         "words": list(TOY_WORDS),
         "run": {"p": TOY_TARGET, "q": TOY_DRAFT, "rounds": known_rules.RECORDED},

@@ -26,7 +26,8 @@ LABS = {
     "distribution": "Is it lossless?",
     "users": "Many users",
 }
-# The modules of assets/web/lessons that are tools, and the minutes that a learner plays with each. ruler.js has two.
+# The modules of assets/web/lessons/tools that a step may name, and the minutes that a learner plays with each. ruler.js
+# has two, and write_rule.js is in the folder rule/.
 TOOLS = dict.fromkeys(
     ("roofline", "temperature", "acceptance_log", "overlap", "pass_places", "rejection_demo", "curve", "formula_blocks",
      "memory", "batching", "tokenizer_mismatch", "float_sums", "cost", "grow_tree", "recipe", "experts", "own_text",
@@ -224,7 +225,7 @@ class Result:
 @dataclass(frozen=True, config=STRICT)
 class Sentence:
     """Numbers of a step's prose to drag, ``[[drag name]]``, and their results, ``[[live name]]``. ``model``: one of
-    assets/web/lessons/sentence_models.js; ``inputs``: its other numbers."""
+    assets/web/lessons/page/sentence_models.js; ``inputs``: its other numbers."""
 
     model: Literal["ceiling", "chance", "verdict", "tokens", "speedup", "budget"]
     numbers: Mapping[str, Number]
@@ -308,7 +309,7 @@ class Own:
     """What a reader's own text shows in the lesson: rounds of n-gram lookup, played in the browser.
 
     ``note``: what such a text can show there, and what only a model could. ``v``: an expression for the costs by width,
-    where a speed is predicted. ``view``: as in assets/web/lessons/own_text.js."""
+    where a speed is predicted. ``view``: as in assets/web/lessons/tools/own_text.js."""
 
     note: Text
     v: Expression | Literal[""] = ""

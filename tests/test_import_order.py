@@ -13,6 +13,7 @@ BOUNDS = {  # (entries, arrows)
     "engine/tools": (6, 10),
     "app": (14, 42),
     "assets/web": (7, 13),
+    "assets/web/lessons": (6, 12),
 }
 CORE_LINES = 17_450
 NEVER = {
@@ -91,7 +92,7 @@ def test_imports_flow_one_way(package):
 def test_scripts_import_in_a_circle_nowhere_and_fit_the_eye():
     scripts = sorted((ROOT / "assets" / "web").rglob("*.js"))
     pairs = {
-        (f"{path.parent.name}/{path.name}", other) for path in scripts for other in import_map.script_imports(path)
+        (path.relative_to(ROOT).as_posix(), other) for path in scripts for other in import_map.script_imports(path)
     }
     assert len(pairs) > 200 and import_map.circles(pairs) == []
     assert import_map.circles({("a", "b"), ("b", "c"), ("c", "b"), ("c", "d")}) == ["b", "c"]

@@ -15,7 +15,7 @@ from engine.trace.events import Round
 from engine.trace.trace import Trace
 from lessons.schema import Minute
 
-STYLES = ("player/player.css", "lessons/lessons.css", "lessons/widgets.css", "lessons/minute.css")
+STYLES = ("player/player.css", "lessons/page/lessons.css", "lessons/widgets/widgets.css", "lessons/page/minute.css")
 LINES = ("lead", "guess", "check", "keep", "end")
 WRONG_LINES = ("wrong", "wrong_end")
 

@@ -10,10 +10,10 @@ from app.ui.widgets import QUIET
 STYLED_TOOLS = (  # each has a style beside its module
     "budget", "bursts", "drafters", "duel", "experts", "float_sums", "formula_blocks", "grow_tree", "guess_words",
     "heat", "json_masks", "kinds_of_text", "overlap", "own_numbers", "own_text", "parting", "pass_picture",
-    "pass_places", "prompt_bar", "rejection_demo", "reports", "ruler", "tokenizer_mismatch", "write_rule",
+    "pass_places", "prompt_bar", "rejection_demo", "reports", "ruler", "tokenizer_mismatch",
 )  # fmt: skip
-_STYLED = ("lessons", "questions", "widgets", *STYLED_TOOLS, "minute", "practice")
-STYLES = tuple(f"lessons/{name}.css" for name in _STYLED)
+_STYLED = ("page/lessons", "page/questions", "widgets/widgets", *(f"tools/{name}" for name in STYLED_TOOLS))
+STYLES = tuple(f"lessons/{name}.css" for name in (*_STYLED, "rule/write_rule", "page/minute", "practice/practice"))
 
 
 def lessons(service: Service, tabs: gr.Tabs, stage: gr.HTML, controls: list) -> None:

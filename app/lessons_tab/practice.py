@@ -11,7 +11,7 @@ from lessons.schema import Lesson
 
 Line = list[list[str]]
 TITLE = "Exercises"
-STYLES = ("lessons/sheet.css", "lessons/practice_sheet.css")
+STYLES = ("lessons/page/sheet.css", "lessons/practice/practice_sheet.css")
 
 
 def page(words: Mapping[str, str]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from html import escape
 
 from app.ui.static_page import document
 
-STYLES = ("lessons/sheet.css",)
+STYLES = ("lessons/page/sheet.css",)
 TAGS = {"bold": "strong", "italic": "em", "code": "code", "claim": "sup"}
 BLANK = '<p class="sl-blank"></p>'
 

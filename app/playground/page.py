@@ -22,7 +22,7 @@ from app.ui.notice import keep_alive
 from app.ui.widgets import PRIVATE, QUIET, streams
 
 OFFER = "Run it in your browser"  # in the stage's head, where many runs go first
-# The address of each run's trace, for “My report”: assets/web/lessons/report.js reads them.
+# The address of each run's trace, for “My report”: assets/web/lessons/report/report.js reads them.
 NOTE_TRACE = """file => {
   try {
     const noted = JSON.parse(sessionStorage.getItem('speclens-runs') ?? '[]');

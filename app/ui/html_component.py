@@ -26,7 +26,7 @@ PARTS = {  # name → template and module below assets/web/, without .html and .
     "charts": "playground/charts",
     "compare": "lab/compare",
     "engine_recipes": "playground/engine_recipes",
-    "lesson": "lessons/lesson",
+    "lesson": "lessons/page/lesson",
     "notice": "lab/notice",
     "own_curve": "lab/own_curve",
     "pair_note": "playground/pair_note",

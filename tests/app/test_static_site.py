@@ -33,7 +33,7 @@ def test_every_link_leads_to_a_file_and_nothing_is_asked_of_others(site):
 
 
 def test_every_style_of_the_lessons_is_loaded():
-    files = {f"lessons/{path.name}" for path in (WEB / "lessons").glob("*.css")}
+    files = {path.relative_to(WEB).as_posix() for path in (WEB / "lessons").rglob("*.css")}
     assert files == {*STYLES, *practice.STYLES}
 
 

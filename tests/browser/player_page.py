@@ -10,11 +10,15 @@ from playwright.sync_api import Browser, Page
 from app.ui.html_component import bundle, read_asset, template
 from engine.trace.trace import Trace
 
-TOOLS = """acceptance_log batching budget bursts cost drafter_kinds drafters experts float_sums gamma_grade
-    grow_tree guess_share guess_words json_masks log_reader lookup_rounds merges overlap own_numbers pass_picture
-    pass_places place_memory prompt_bar reports rule_expression rule_grade ruler sibling_grade temperature
-    tokenizer_mismatch unknown_runs"""
-LESSON_MODULES = ["lib/speedup_model.js", *(f"lessons/{name}.js" for name in TOOLS.split())]
+TOOLS = """acceptance_log batching budget bursts cost drafter_kinds drafters experts float_sums grow_tree guess_share
+    guess_words json_masks log_reader lookup_rounds merges overlap own_numbers pass_picture pass_places place_memory
+    prompt_bar reports ruler temperature tokenizer_mismatch unknown_runs"""
+RULES = "gamma_grade rule_expression rule_grade sibling_grade"
+_ROOMS = {"tools": TOOLS, "rule": RULES}
+LESSON_MODULES = [
+    "lib/speedup_model.js",
+    *(f"lessons/{room}/{name}.js" for room, names in _ROOMS.items() for name in names.split()),
+]
 STYLES = ("colours.css", "page.css", "playground/results.css", "player/player.css", "player/stage.css")
 
 

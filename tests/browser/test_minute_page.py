@@ -26,7 +26,7 @@ def button(page: Page):
 def test_moves_and_counts_are_those_of_the_run(browser):
     trace, wrong = (load(TRACES / f"{name}.json") for name in (minute().trace, minute().wrong_trace))
     rounds = rendered(minute(), trace, wrong, glossary())["rounds"]
-    with page_with(browser, "lessons/minute.js") as page:
+    with page_with(browser, "lessons/page/minute.js") as page:
         moves = page.evaluate("rounds => movesOf(rounds)", rounds)
         assert [m["round"] for m in moves if m["move"] == "keep"] == list(range(len(rounds)))
         assert sum(m["move"] == "guess" for m in moves) == sum(bool(one.parents) for one in trace.rounds)

@@ -46,7 +46,7 @@ FAULTS = """([kinds, seeds]) => seeds.flatMap(seed => kinds.flatMap(kind => {
 
 @pytest.fixture(scope="module")
 def numbers(browser):
-    with page_with(browser, "lessons/practice_numbers.js", "lessons/batching.js") as page:
+    with page_with(browser, "lessons/practice/practice_numbers.js", "lessons/tools/batching.js") as page:
         yield page
 
 

@@ -7,7 +7,7 @@ import ast
 import re
 from collections.abc import Iterable
 from functools import cache
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from paths import ROOT
 
@@ -38,6 +38,7 @@ ORDER = {
         ["cluster"],
     ],
     "assets/web": [["lib"], ["player", "playground"], ["lab", "lessons"], ["offline"], ["tab"]],
+    "assets/web/lessons": [["widgets"], ["rule"], ["tools"], ["practice"], ["report"], ["page"]],
 }
 
 
@@ -58,32 +59,33 @@ def entries(package: str) -> list[str]:
     """The modules and packages at the top of ``package``; of scripts, the folders."""
     paths = (ROOT / package).iterdir()
     names = {
-        path.stem for path in paths if path.suffix == ".py" or any(path.glob("__init__.py")) or any(path.glob("*.js"))
+        path.stem for path in paths if path.suffix == ".py" or any(path.glob("__init__.py")) or any(path.rglob("*.js"))
     }
     return sorted(names - {"__init__"})
 
 
 def script_imports(path: Path) -> set[str]:
-    """The names of the scripts that the script at ``path`` imports, below the folder above its own."""
+    """The scripts that the script at ``path`` imports, below the root."""
     found = re.findall(
         r"^\s*(?:import|export)\b[^'\"]*['\"]([^'\"]+\.js)['\"]", path.read_text(encoding="utf-8"), re.MULTILINE
     )
-    return {(path.parent / name).resolve().relative_to(path.parents[1].resolve()).as_posix() for name in found}
+    return {(path.parent / name).resolve().relative_to(ROOT).as_posix() for name in found}
 
 
 def imported(package: str, path: Path) -> set[str]:
     """The entries of ``package`` that the file at ``path`` imports."""
     if path.suffix == ".js":
-        return {PurePosixPath(name).parts[0] for name in script_imports(path)}
-    start = package.replace("/", ".") + "."
-    found = modules(path.read_text(encoding="utf-8"))
-    return {name.removeprefix(start).split(".")[0] for name in found if name.startswith(start)}
+        found = script_imports(path)
+    else:
+        found = {name.replace(".", "/") for name in modules(path.read_text(encoding="utf-8"))}
+    start = f"{package}/"
+    return {name.removeprefix(start).split("/")[0] for name in found if name.startswith(start)}
 
 
 def arrows(package: str) -> dict[tuple[str, str], list[Path]]:
     """(importing entry, imported entry) → the files in which that import stands."""
     names, found = set(entries(package)), {}
-    for path in sorted((ROOT / package).rglob("*.js" if package == "assets/web" else "*.py")):
+    for path in sorted((ROOT / package).rglob("*.js" if package.startswith("assets/") else "*.py")):
         here = path.relative_to(ROOT / package).parts[0].removesuffix(".py")
         for entry in imported(package, path) & names - {here, "__init__"} if here != "__init__" else ():
             found.setdefault((here, entry), []).append(path)

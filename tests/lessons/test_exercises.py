@@ -22,7 +22,7 @@ def test_at_least_twelve_kinds_each_has_steps_and_usual_mistakes():
 
 
 def test_both_languages_have_the_same_functions():
-    source = read_asset("lessons/practice_numbers.js").split("const FUNCTIONS = {")[1].split("\n};")[0]
+    source = read_asset("lessons/practice/practice_numbers.js").split("const FUNCTIONS = {")[1].split("\n};")[0]
     assert set(re.findall(r"^  (\w+):", source, re.M)) == FUNCTIONS.keys()
 
 

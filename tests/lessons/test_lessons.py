@@ -352,8 +352,8 @@ def test_a_mistake_is_refused_with_the_file_and_the_place(old, new, said):
 
 
 def test_a_tool_is_a_module_of_its_name():
-    code = (ASSETS / "web" / "lessons" / "tools.js").read_text(encoding="utf-8")
-    imports = re.findall(r"^import { (.+) } from './(\w+)\.js';$", code, re.M)
+    code = (ASSETS / "web" / "lessons" / "tools" / "tools.js").read_text(encoding="utf-8")
+    imports = re.findall(r"^import { (.+) } from '(?:\.|\.\./rule)/(\w+)\.js';$", code, re.M)
     modules = {maker: module for makers, module in imports for maker in makers.split(", ")}
     tools = {tool: modules[maker] for tool, maker in re.findall(r"^  (\w+): (\w+),$", code, re.M)}
     assert tools == {tool: tool for tool in TOOLS} | {"mystery": "ruler"}

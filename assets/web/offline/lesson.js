@@ -1,5 +1,5 @@
 // Shows the lessons of the site without a server.
-import { mount } from '../lessons/lesson.js';
+import { mount } from '../lessons/page/lesson.js';
 import { show } from './page.js';
 
 show('lesson', mount);

@@ -1,7 +1,7 @@
 // Draws the printed sheet of the exercises, and its key on a page of its own, from the seed in the address.
 
-import { makeMarkup } from '../lessons/markup.js';
-import { answerText, drawExercise, fillLine, HIGHEST_SEED, numberText } from '../lessons/practice_numbers.js';
+import { makeMarkup } from '../lessons/page/markup.js';
+import { answerText, drawExercise, fillLine, HIGHEST_SEED, numberText } from '../lessons/practice/practice_numbers.js';
 import { make, makeButton } from '../lib/dom.js';
 import { page } from './page.js';
 

@@ -1,7 +1,7 @@
 """Finds acceptance figures in what an engine prints or serves.
 
 assets/data/log_forms.json lists the forms; the version in a name is the one that the form was written from. This module
-and assets/web/lessons/log_forms.js read them in the same way, and one file of cases tests both. In the list:
+and assets/web/lessons/tools/log_forms.js read them in the same way, and one file of cases tests both. In the list:
 
 - ``line``: a line of a log; its last group holds ``numbers``, which follow these words, and ``reached``. A group before
   is the drafter. ``totals_of``: the last line of each such value has all, because it counts from the start on.

@@ -1,7 +1,7 @@
 """Reads acceptance figures from a log, /metrics or saved answers of an engine.
 
 Rows of different draft lengths are never added up: each length has its own `LogReading`. A sentence names each thing
-that is left out. In the browser assets/web/lessons/log_reader.js does the same; one file of cases tests both.
+that is left out. In the browser assets/web/lessons/tools/log_reader.js does the same; one file of cases tests both.
 """
 
 import re

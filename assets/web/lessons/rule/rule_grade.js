@@ -1,0 +1,192 @@
+// Grades a rule that a learner has written, as engine/tools/exactness/rule_exercise.py does: each decision of a recorded
+// run, then the law of its output, which is enumerated here, so that no chance is in the verdict. Knows no DOM.
+
+import { numbersFrom } from '../../lib/seeded_numbers.js';
+import { isClose, problem, readHoles, readRow } from './rule_expression.js';
+
+// ``names``: what an expression may use. p and q are numbers of the draft in the first hole, and rows in the others;
+// ``later`` is the target's p one row later, ``before`` its row one place earlier.
+export const HOLES = [
+  { name: 'accept', label: 'Accept a draft when u <', names: ['p', 'q', 'u', 'later'] },
+  { name: 'rejected', label: 'After a rejection, draw from', names: ['p', 'q'] },
+  { name: 'full', label: 'After a full round, draw from', names: ['p', 'q', 'before'] },
+];
+export const ROUNDS = 10_000;
+
+// How much of [0, 1) passes ``test``: borders are looked for on a grid, then halved down.
+function shareOf(test) {
+  const GRID = 256;
+  let share = 0;
+  for (let i = 0; i < GRID; i++) {
+    const first = test(i / GRID);
+    let low = i / GRID,
+      high = (i + 1) / GRID;
+    if (test(high - 1e-12) !== first)
+      for (let step = 0; step < 40; step++) {
+        const middle = (low + high) / 2;
+        if (test(middle) === first) low = middle;
+        else high = middle;
+      }
+    else low = high;
+    share += first ? low - i / GRID : (i + 1) / GRID - low;
+  }
+  return share;
+}
+
+// The rule of three texts: ``accepts(scope, u)``, ``chance(scope)``, and the rows ``rejected`` and ``full`` of a scope.
+// Throws an Error with its ``hole``.
+export function readRule(texts, words) {
+  const parsed = readHoles(texts, HOLES);
+  const hasU = parsed[0].uses.has('u');
+  function bound(scope) {
+    const value = parsed[0].value(scope);
+    if (Array.isArray(value) || Number.isNaN(value)) throw problem(0, 'This must be one number.');
+    if (hasU && value !== 0 && value !== 1) throw problem(0, 'Compare u with something, as in u < p.');
+    return value;
+  }
+  const accepts = (scope, u) => (hasU ? bound({ ...scope, u }) === 1 : u < bound(scope));
+  const chance = scope => (hasU ? shareOf(u => accepts(scope, u)) : Math.min(1, Math.max(0, bound(scope))));
+  const drawFrom = hole => scope => readRow(parsed[hole].value(scope), hole, words, scope);
+  return { accept: { accepts, chance }, rejected: drawFrom(1), full: drawFrom(2) };
+}
+
+const RIGHT_TEXTS = ['p / q', 'max(p - q, 0)', 'p'];
+
+// What the holes see at draft i of a round: ``p`` and ``q`` by the word before.
+function scopesOf({ p, q }, start, drafts) {
+  const path = [start, ...drafts];
+  return {
+    draft: i => ({ p: p[path[i]][drafts[i]], q: q[path[i]][drafts[i]], later: p[path[i + 1]][drafts[i]] }),
+    rejected: i => ({ p: p[path[i]], q: q[path[i]] }),
+    full: { p: p[path.at(-1)], q: q[path.at(-2)], before: p[path.at(-2)] },
+  };
+}
+
+const textsOf = (count, length) =>
+  length
+    ? textsOf(count, length - 1).flatMap(text => Array.from({ length: count }, (_, word) => [...text, word]))
+    : [[]];
+
+// The chance of each text of some words, the last one changing fastest.
+export function lawOf(pair, rule) {
+  const count = pair.p.length,
+    texts = textsOf(count, pair.length),
+    law = texts.map(() => 0);
+  for (const drafts of textsOf(count, pair.drafts)) {
+    const scopes = scopesOf(pair, pair.start, drafts);
+    let reached = drafts.reduce((mass, word, i) => mass * pair.q[i ? drafts[i - 1] : pair.start][word], 1);
+    for (let accepted = 0; accepted <= drafts.length; accepted++) {
+      const isFull = accepted === drafts.length,
+        chance = isFull ? 0 : rule.accept.chance(scopes.draft(accepted)),
+        ends = reached * (1 - chance);
+      reached *= chance;
+      if (!ends) continue;
+      const row = isFull ? rule.full(scopes.full) : rule.rejected(scopes.rejected(accepted));
+      texts.forEach((text, at) => {
+        if (drafts.slice(0, accepted).some((word, i) => word !== text[i])) return;
+        const rest = text.slice(accepted + 1).map((word, i) => pair.p[text[accepted + i]][word]);
+        law[at] += ends * row[text[accepted]] * rest.reduce((a, b) => a * b, 1);
+      });
+    }
+  }
+  return law;
+}
+
+// How often each text came in some rounds, and the share of the tested drafts that was accepted.
+function drawRounds(pair, rule) {
+  const random = numbersFrom(60),
+    seen = lawOf(pair, rule).map(() => 0);
+  const pick = row => {
+    let left = random();
+    const word = row.findIndex(x => {
+      left -= x;
+      return left < 0;
+    });
+    return word < 0 ? row.findLastIndex(x => x > 0) : word;
+  };
+  let kept = 0,
+    tested = 0;
+  for (let round = 0; round < ROUNDS; round++) {
+    const drafts = [];
+    while (drafts.length < pair.drafts) drafts.push(pick(pair.q[drafts.at(-1) ?? pair.start]));
+    const { accepted, row } = verdictOf(rule, scopesOf(pair, pair.start, drafts), drafts, drafts.map(random));
+    const text = [...drafts.slice(0, accepted), pick(row)];
+    while (text.length < pair.length) text.push(pick(pair.p[text.at(-1)]));
+    seen[text.reduce((at, word) => at * pair.p.length + word, 0)]++;
+    kept += accepted;
+    tested += Math.min(accepted + 1, drafts.length);
+  }
+  return { seen, alpha: kept / tested };
+}
+
+function verdictOf(rule, scopes, drafts, u) {
+  const rejected = drafts.findIndex((_, i) => !rule.accept.accepts(scopes.draft(i), u[i]));
+  if (rejected < 0) return { accepted: drafts.length, row: rule.full(scopes.full) };
+  return { accepted: rejected, row: rule.rejected(scopes.rejected(rejected)) };
+}
+
+// { isRight, words } of each decision of the recorded rounds.
+function decisionsOf({ words, run }, rule, right) {
+  const rowWords = row => row.map((x, i) => `${words[i]} ${x.toFixed(2)}`).join(', ');
+  let place = 0;
+  return run.rounds.flatMap(([start, drafts, u]) => {
+    const scopes = scopesOf(run, start, drafts),
+      mine = verdictOf(rule, scopes, drafts, u),
+      its = verdictOf(right, scopes, drafts, u);
+    const found = drafts.slice(0, Math.min(mine.accepted, its.accepted) + 1).map((word, i) => {
+      const [did, does] = [mine, its].map(({ accepted }) => (i < accepted ? 'accept' : 'reject'));
+      const { p, q } = scopes.draft(i),
+        reason = `p/q = ${(p / q).toFixed(2)} is ${does === 'accept' ? '' : 'not '}above u`;
+      const so =
+        did === does ? `, and so does the rule, because ${reason}.` : `; the rule ${does}s it, because ${reason}.`;
+      return {
+        isRight: did === does,
+        words: `Token ${place + i + 1}, “${words[word]}”: you ${did}ed it at u = ${u[i].toFixed(2)}${so}`,
+      };
+    });
+    if (mine.accepted === its.accepted) {
+      const isRight = isClose(mine.row, its.row),
+        after = its.accepted < drafts.length ? 'rejection' : 'full round';
+      const so = isRight ? ', and so does the rule.' : `; the rule draws from ${rowWords(its.row)}.`;
+      found.push({
+        isRight,
+        words: `Token ${place + its.accepted + 1}, after the ${after}: you draw from ${rowWords(mine.row)}${so}`,
+      });
+    }
+    place += its.accepted + 1;
+    return found;
+  });
+}
+
+// ``exercise``: words, the recorded run, a pair whose law is counted, and the known mistakes with their laws. A rule is
+// "right", "lossless" in another way, or "wrong", with the mistake of each hole, null for one without a name. ``most``:
+// the text whose chance is furthest from the target's.
+export function gradeRule(exercise, texts) {
+  const { words, pair, known } = exercise;
+  const rule = readRule(texts, words),
+    right = readRule(RIGHT_TEXTS, words),
+    wanted = lawOf(pair, right),
+    law = lawOf(pair, rule);
+  const holes = HOLES.map(({ name }) => lawOf(pair, { ...right, [name]: rule[name] }));
+  const mistakes = holes
+    .map((each, hole) => ({ hole, law: each, known: known.find(mistake => isClose(mistake.law, each)) ?? null }))
+    .filter(each => !isClose(each.law, wanted));
+  const isLossless = isClose(law, wanted),
+    { seen, alpha } = drawRounds(pair, rule);
+  const differences = seen.map((count, at) => Math.abs((isLossless ? count / ROUNDS : law[at]) - wanted[at]));
+  const at = differences.indexOf(Math.max(...differences));
+  return {
+    verdict: isLossless ? (mistakes.length ? 'lossless' : 'right') : 'wrong',
+    decisions: decisionsOf(exercise, rule, right),
+    mistakes,
+    most: {
+      text: textsOf(words.length, pair.length)
+        [at].map(word => words[word])
+        .join(' '),
+      seen: seen[at],
+      wanted: Math.round(ROUNDS * wanted[at]),
+    },
+    alpha,
+    rightAlpha: drawRounds(pair, right).alpha,
+  };
+}
