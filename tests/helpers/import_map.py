@@ -38,7 +38,7 @@ ORDER = {
         ["cluster"],
     ],
     "assets/web": [["lib"], ["player", "playground"], ["lab", "lessons"], ["offline"], ["tab"]],
-    "assets/web/lessons": [["widgets"], ["rule"], ["tools"], ["practice"], ["report"], ["page"]],
+    "assets/web/lessons": [["progress", "widgets"], ["rule"], ["tools"], ["practice", "report"], ["page"]],
 }
 
 

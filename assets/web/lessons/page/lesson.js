@@ -3,6 +3,7 @@
 /** @import { Lab, LessonPage, LessonsValue, Step } from './lesson_page.d.ts' */
 import { closest, makeButton, makeFind, setText } from '../../lib/dom.js';
 import { pressVerb } from '../../lib/format.js';
+import { makeProgress } from '../progress/lesson_progress.js';
 import { makeAddress } from './address.js';
 import { labButton, labNote } from './lab_button.js';
 import { drawLessonHead, listenForOwnText } from './lesson_head.js';
@@ -14,7 +15,6 @@ import { quizNodes, stepNodes, turnSentence } from './lesson_step.js';
 import { makeMarkup } from './markup.js';
 import { makePagesBeside } from './pages_beside.js';
 import { makePlaygroundHint } from './playground_hint.js';
-import { makeProgress } from './progress.js';
 import { makeToolPlace } from './tool_place.js';
 
 const FIXED = 'This page’s link keeps its settings, so the lesson cannot fill them in. Go on to the next step.';

@@ -1,7 +1,7 @@
 // Makes the contents of one step of a lesson, and the quiz after the last step.
 /** @import { LessonPage, Step } from './lesson_page.d.ts' */
 import { make } from '../../lib/dom.js';
-import { noteGuess, noteQuiz } from '../report/guess_log.js';
+import { noteGuess, noteQuiz } from '../progress/guess_log.js';
 import { TOOLS } from '../tools/tools.js';
 import { isClass } from '../widgets/widgets.js';
 import { makeSentence } from './drag_numbers.js';

@@ -2,7 +2,7 @@
 /** @import { LessonsValue } from './lesson_page.d.ts' */
 import { make, makeFind } from '../../lib/dom.js';
 import { mountPractice } from '../practice/practice.js';
-import { forgetGuesses } from '../report/guess_log.js';
+import { forgetGuesses } from '../progress/guess_log.js';
 import { mountReport } from '../report/report.js';
 import { mountRulePage } from '../rule/rule_page.js';
 import { drawLessonList, drawPapers } from './lesson_list.js';

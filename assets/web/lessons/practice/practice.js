@@ -3,8 +3,8 @@
 
 import { make, makeButton, makeFind } from '../../lib/dom.js';
 import { quantity } from '../../lib/format.js';
+import { makePracticeProgress } from '../progress/practice_progress.js';
 import { answerText, drawExercise, fillLine, formSentence, HIGHEST_SEED, judge } from './practice_numbers.js';
-import { makePracticeProgress } from './practice_progress.js';
 
 const MARKS = { right: '✓', shown: '–', '': '' };
 const WORDS = { right: 'solved', shown: 'solution read', '': 'open' };

@@ -2,8 +2,8 @@
 // Runs of this page enter it by themselves; the addresses of their traces are noted by app/playground/page.py.
 import { make, makeButton } from '../../lib/dom.js';
 import { readObject, storeObject } from '../../lib/storage.js';
-import { readPractice } from '../practice/practice_progress.js';
-import { readGuesses } from './guess_log.js';
+import { readGuesses } from '../progress/guess_log.js';
+import { readPractice } from '../progress/practice_progress.js';
 import { readTrace, reportData, reportPage, summaryOf } from './report_file.js';
 
 const KEY = 'speclens-report'; // the name and the learner's own words
