@@ -113,6 +113,14 @@ def test_no_file_imports_what_its_place_forbids():
     assert [v for p in files for v in violations(p.relative_to(ROOT).as_posix(), p.read_text("utf-8"))] == []
 
 
+def test_no_test_file_imports_another():
+    """What they share is in a file of its own, whose name says what it holds."""
+    found = {path: import_map.modules(path.read_text("utf-8")) for path in (ROOT / "tests").rglob("*.py")}
+    tests = {path.stem for path in found if path.stem.startswith("test_")}
+    assert import_map.modules("from test_main import call") & tests
+    assert {path.name: modules & tests for path, modules in found.items() if modules & tests} == {}
+
+
 @pytest.mark.parametrize(("path", "source"), [
     ("engine/decoding/loop.py", "def f():\n    from app.views import player_feed"),
     ("app/views/tiles.py", "from torch import nn"),

@@ -6,6 +6,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from lesson_references import pass_time
 
 from app.lessons_tab.one_round import side_by_side
 from app.lessons_tab.variables import variables_of
@@ -19,15 +20,6 @@ from engine.trace.trace import load
 from lessons.schema import TRACES
 
 pytestmark = pytest.mark.browser
-
-
-def pass_time(tokens: int, users: int, free: float, cache: float, experts: bool) -> float:
-    """Returns the longer of reading and arithmetic, in readings of the weights for one token.
-
-    ``cache`` is a share of all weights."""
-    one = 1.5 + 29 * 8 / 128
-    read = (1.5 + 29 * (1 - (1 - 8 / 128) ** tokens)) / one if experts else 1
-    return max(read + users * cache * (30.5 / one if experts else 1), tokens / free)
 
 
 def test_a_pass_of_many_users_takes_as_long_as_reading_or_arithmetic(bare):

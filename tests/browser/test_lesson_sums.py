@@ -4,6 +4,7 @@ import random
 
 import pytest
 import torch
+from lesson_references import TEXTS
 
 from app.lessons_tab.variables import variables_of
 from engine.models.decoder.tree_shape import tree_shape
@@ -13,17 +14,6 @@ from lessons import bpe_demo
 from lessons.schema import TRACES
 
 pytestmark = pytest.mark.browser
-TEXTS = (
-    "The target cuts again\n    return tokens[0]  # done ✓",
-    "",
-    " ",
-    "   three   spaces and a tab\tand\r\n\n\nlines  ",
-    "for i in range(10):\n\tif it's_x != 'y': print(f\"{i:>3}\")\n",
-    "don't we've they'll I'd 'S 12345 3.14 ½ ² x²",
-    "héllo Straße 日本語 данные مرحبا नमस्ते 👩‍👩‍👧 🇫🇷 e\u0301",
-    "nel\u0085 nbsp\u00a0 bom\ufeff ideographic\u3000 zero\u200bwidth \u2028line",
-    "<b>&amp;</b> {{x}} ${y} `z` \\n \x00\x7f\x1b",
-)
 
 
 def test_the_page_cuts_as_the_library_does(bare):
@@ -36,14 +26,6 @@ def test_the_page_cuts_as_the_library_does(bare):
     for (name, text), cut in zip(cases, found, strict=True):
         expected = bpe_demo.tokenizer(name).encode(text)
         assert cut == {"cut": expected.tokens, "ids": expected.ids, "text": text}, name
-
-
-def borders(name: str, text: str) -> set[int]:
-    found, at = set(), 0
-    for piece in bpe_demo.tokenizer(name).encode(text).tokens:
-        at += len(piece)
-        found.add(at)
-    return found
 
 
 def test_what_is_left_of_a_draft_is_what_the_library_leaves(bare):

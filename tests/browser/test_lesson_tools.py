@@ -4,10 +4,9 @@ import json
 import re
 
 import pytest
+from lesson_references import TEXTS, borders, pass_time
 from page_actions import SLIDE, open_lesson
 from playwright.sync_api import Page, expect
-from test_lesson_costs import pass_time
-from test_lesson_sums import TEXTS, borders
 
 from app.lessons_tab.variables import variables_of
 from engine.trace.speedup_model import expected_tokens

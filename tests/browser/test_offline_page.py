@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 from fake_worker import play
 from page_actions import OVERFLOW, SPEEDUP, run, saved, speedup, text_of
+from player_runs import HOSTILE, with_texts
 from playwright.sync_api import expect
-from test_player_texts import HOSTILE, with_texts
 
 from app.playground import html_export
 from engine.config import RunConfig

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 from page_actions import ROWS, text_of
 from player_page import STEPS, made, place, stages
+from player_runs import by_rule
 from playwright.sync_api import expect
-from test_sentences import by_rule
 
 from app.page import STYLES
 from app.playground.startup_run import OPENING

@@ -5,11 +5,11 @@ import re
 import pytest
 from page_actions import wait_until_above
 from player_page import made
+from player_runs import by_rule, drafted_by
 from playwright.sync_api import expect
 from sample_traces import constrained, siblings
 from stand_in_server import recorded as served
 from stand_in_server import vllm
-from test_sentences import by_rule, drafted_by
 from visits import PHONE
 
 from app.views import player_feed

@@ -3,41 +3,17 @@
 from dataclasses import replace
 
 import pytest
-from fake_worker import chances
 from page_actions import OVERFLOW, text_of
 from player_page import made
+from player_runs import HOSTILE, with_texts
 from playwright.sync_api import expect
 
 from app.views import player_feed
 from engine.files import ASSETS
-from engine.trace.events import PromptToken, Round, Timings, Token
+from engine.trace.events import PromptToken
 from engine.trace.trace import Trace, load
 
 pytestmark = pytest.mark.browser
-HOSTILE = [
-    "<script>window.pwned=1</script>", '<img src=x onerror="window.pwned=2">', "{{1+1}}", "${window.pwned=3}",
-    "</script>", "\\u0041", "\u202eright to left", "\ud83d",  # half of an emoji
-    "🌊" * 300, "a\n\n\tb  c", "'\"`", "  ",
-]  # fmt: skip
-
-
-def with_texts(texts: list[str]) -> Trace:
-    """One plain round per text, then one round that drafts them all and keeps them."""
-    base = made(2)
-    timings = Timings(0, 0.1, 0, 0)
-    events = [
-        Round(i, 0, (Token(i, text, "plain", i, 1, p=0.5, u=0.1),), (), 0, 5, timings, i / 10, i / 10 + 0.1)
-        for i, text in enumerate(texts)
-    ]
-    n = len(texts)
-    drafts = tuple(
-        Token(i, text, "accepted", n + i, i + 1, p=0.5, q=0.6, u=0.1, accept=0.83, **chances(text, text[::-1]))
-        for i, text in enumerate(texts)
-    )
-    last = Round(n, n, drafts, tuple(range(n)), n, 5, timings, n / 10, n / 10 + 0.1)
-    return replace(base, rounds=(*events, last))
-
-
 # The texts, heights and fields that each of these values leaves on the page.
 FORCED = """values => values.map(value => {
   feed(value);

@@ -9,14 +9,13 @@ from functools import cache, partial
 import pytest
 from fake_worker import recorded
 from player_page import page_with
+from player_runs import by_rule, drafted_by
 from sample_traces import constrained, round_, tree
 from sample_traces import token as made
 
 from app.playground.startup_run import SENTENCE
 from app.views import player_feed
-from engine.config import SamplingParams
 from engine.sampling.traversal import Order
-from engine.tools.exactness.toy_models import ToyLM, make_drafter, record_trace
 from engine.trace.events import STATUSES
 from engine.trace.trace import Trace
 
@@ -42,19 +41,6 @@ SPOKEN = """runs => Object.fromEntries(Object.entries(runs).map(([name, value]) 
     tokens: round.tokens.map(token => tokenOf(token, round)),
   }))];
 }))"""
-
-
-def by_rule(acceptance: str, method: str = "lm", gamma: int = 4) -> Trace:
-    """A run of the toy with another acceptance rule; blocks rescue drafts in it."""
-    target = ToyLM.random(8, seed=1, spread=1.2)
-    drafter = make_drafter(method, target.with_noise(0.8, seed=2))
-    settings = {"sampling": SamplingParams(0.8), "gamma": gamma, "max_new_tokens": 60, "seed": 1}
-    return record_trace(target, drafter, [0, 1], acceptance=acceptance, **settings)
-
-
-def drafted_by(method: str, trace: Trace, **config) -> Trace:
-    settings = trace.started.config | {"method": method} | config
-    return replace(trace, started=replace(trace.started, config=settings))
 
 
 def of_lookahead(sizes: dict) -> Trace:

@@ -6,12 +6,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from chi_squared import CAUGHT, FALSE_ALARM, markov_p_value
+from command_line import call
 from hypothesis import given
 from hypothesis import strategies as st
 from paths import ROOT
 from tiny_models import byte_tokenizer
 from tiny_pairs import engine_of, generated, ids_of, model_folder, run
-from typer.testing import CliRunner
 
 from engine.config import SamplingParams
 from engine.decoding.loop import TRUE_RULES
@@ -21,7 +21,6 @@ from engine.drafters.corpus import CorpusDrafter
 from engine.errors import BadInput
 from engine.sampling.random_streams import Uniforms
 from engine.tools.cli.corpus import save
-from engine.tools.cli.main import app
 from engine.tools.exactness.mutants import MUTANTS
 from engine.tools.exactness.toy_models import ToyLM, generate, make_drafter
 from engine.weights import corpus_file
@@ -82,7 +81,7 @@ def pairs(tmp_path, own_cache):
 
 
 def make_corpus(pairs, *arguments) -> str:
-    result = CliRunner().invoke(app, ["corpus", "--pair", str(pairs.root / "target"), *map(str, arguments)])
+    result = call("corpus", "--pair", pairs.root / "target", *arguments)
     return f"{result.output}{result.exception}"
 
 

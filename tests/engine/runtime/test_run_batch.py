@@ -9,12 +9,9 @@ from engine.config import AUTO, MAX_NODES, MAX_SHARERS, RunConfig, SamplingParam
 from engine.errors import BadInput, EngineError, Unavailable
 from engine.runtime.run_batch import RunBatch
 from engine.trace.costs import CostModel
-from engine.trace.events import Round, RunFinished, RunStarted
+from engine.trace.events import RunFinished, RunStarted
 from engine.trace.metrics import NEAR_TIE
-
-
-def tokens_of(events) -> list:
-    return [token for event in events if isinstance(event, Round) for token in event.emitted]
+from engine.trace.trace import fold
 
 
 @pytest.fixture
@@ -105,6 +102,6 @@ def test_every_method_beside_the_others_is_as_alone(engine):
         batch.add(name, config)
     for name, events in drive(batch).items():
         assert isinstance(events[0], RunStarted) and events[-1].reason in ("length", "eos")
-        alone, ours = tokens_of(engine.run(configs[name])), tokens_of(events)
+        alone, ours = fold(engine.run(configs[name])).emitted, fold(events).emitted
         at = next((i for i, (a, b) in enumerate(zip(ours, alone, strict=False)) if a.id != b.id), None)
         assert at is None or (alone[at].gap is not None and alone[at].gap < NEAR_TIE), configs[name].method

@@ -5,12 +5,11 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from command_line import call
 from gguf_files import tiny_model, write_gguf
 from tiny_models import write
-from typer.testing import CliRunner
 
 from engine.errors import BadInput, Unavailable
-from engine.tools.cli import main
 from engine.tools.own_models.report import report_on
 from engine.weights import catalogue, hub, own_models
 from engine.weights.catalogue import get_pair, load_catalogue
@@ -174,7 +173,7 @@ def test_weights_that_arrived_in_part_are_never_loaded(served, monkeypatch):
 
 
 def test_the_command_says_how_to_go_on(served):
-    result = CliRunner().invoke(main.app, ["check", f"https://huggingface.co/{NAME}"])
+    result = call("check", f"https://huggingface.co/{NAME}")
     assert result.exit_code == 0 and "family" in result.output
     assert f'It runs here: python -m engine run "Hello" --pair {NAME}' in result.output + result.stderr
 
@@ -182,7 +181,7 @@ def test_the_command_says_how_to_go_on(served):
 def test_the_command_refuses_with_the_reason(served):
     config = json.loads(served.files["config.json"])
     served.files["config.json"] = json.dumps(config | {"quantization_config": {"bits": 4}}).encode()
-    result = CliRunner().invoke(main.app, ["check", NAME])
+    result = call("check", NAME)
     assert result.exit_code == 2 and "holds weights rounded by a method" in result.output + result.stderr
 
 

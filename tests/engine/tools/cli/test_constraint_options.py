@@ -3,13 +3,12 @@
 import json
 
 import pytest
-from typer.testing import CliRunner
+from command_line import call
 
 from engine.config import Constraint
 from engine.errors import BadInput
 from engine.tools.bench.prompts import MEASUREMENT, TEXT, parse_prompts
 from engine.tools.cli import constraint
-from engine.tools.cli.main import app
 from engine.tools.exactness.toy_grammar import text_reader
 from engine.tools.exactness.toy_models import ToyLM, make_drafter, record_trace
 from engine.trace.trace import save
@@ -42,7 +41,7 @@ def test_each_option_is_a_constraint(tmp_path):
 def test_wrong_options_end_in_a_sentence_before_a_model_is_loaded(arguments, words, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "empty.json").write_text("")
-    result = CliRunner().invoke(app, ["run", "Hi", *arguments])
+    result = call("run", "Hi", *arguments)
     assert result.exit_code == 2 and words in result.output and result.output.count("\n") <= 2
 
 
@@ -54,7 +53,7 @@ def test_wrong_options_end_in_a_sentence_before_a_model_is_loaded(arguments, wor
 def test_a_constraint_that_cannot_be_followed_ends_in_a_sentence(arguments, words, tiny_pair, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "not.json").write_text('{"not": {"type": "string"}}')
-    result = CliRunner().invoke(app, ["run", "aaa", "--pair", str(tiny_pair), "--raw", *arguments])
+    result = call("run", "aaa", "--pair", tiny_pair, "--raw", *arguments)
     assert result.exit_code == 2 and words in result.output and "Traceback" not in result.output
     assert result.output.rstrip().endswith(".")
 
@@ -66,7 +65,7 @@ def test_a_replay_shows_what_came_from_the_grammar(tmp_path):
     trace = record_trace(target, drafter, [0, 1, 3, 0, 1, 3, 0], eos=[3], reader=reader, constraint=own, gamma=2)
     save(trace, tmp_path / "run.json")
     assert sum(len(each.forbidden) for each in trace.rounds) == 1
-    result = CliRunner().invoke(app, ["replay", str(tmp_path / "run.json")])
+    result = call("replay", tmp_path / "run.json")
     assert result.exit_code == 0 and "choice" in result.output
     assert f"0 of {len(trace.emitted)} tokens (§); not scored: 1 forbidden draft (⊘)" in result.output
 
@@ -108,5 +107,5 @@ def test_a_command_that_cannot_follow_a_rows_constraint_says_so(command, tmp_pat
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("engine.tools.cli.options.load", lambda *models: pytest.fail("the models were loaded"))
     (tmp_path / "rows.jsonl").write_text('{"prompt": "Name a town", "regex": "[A-Z][a-z]+"}')
-    result = CliRunner().invoke(app, command)
+    result = call(*command)
     assert result.exit_code in (1, 2) and "Line 1 of rows.jsonl has regex, which is" in result.output

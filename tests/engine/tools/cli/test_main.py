@@ -11,15 +11,14 @@ import time
 from itertools import count
 
 import pytest
+from command_line import call
 from gguf_files import WORDS, write_gguf
 from paths import ROOT
 from tiny_models import write
 from tiny_pairs import model_folder
-from typer.testing import CliRunner
 from unlike_tokenizers import letters, sentence_piece
 
 from engine.runtime import calibration
-from engine.tools.cli.main import app
 from engine.trace.costs import CostModel
 from engine.trace.metrics import compute_metrics
 from engine.trace.trace import load
@@ -33,10 +32,6 @@ def own_cache(tmp_path_factory):
         patch.setenv("SPECLENS_CACHE", str(tmp_path_factory.mktemp("cache")))
         patch.setenv("COLUMNS", "200")
         yield
-
-
-def call(*args):
-    return CliRunner().invoke(app, [str(a) for a in args])
 
 
 def run(tiny_pair, *args):

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 import toy_rule
-from test_main import call
+from command_line import call
 
 from engine.tools.cli.options import INTERRUPTED
 from engine.tools.exactness import distribution_test, proof, toy_models

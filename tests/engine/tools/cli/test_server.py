@@ -2,12 +2,11 @@
 
 import json
 
+import command_line
 import pytest
 from engine_logs import text_of
 from stand_in_server import DONE, event, serving, vllm
-from typer.testing import CliRunner
 
-from engine.tools.cli.main import app
 from engine.trace.trace import load
 
 
@@ -17,7 +16,7 @@ def wide(monkeypatch):
 
 
 def call(*args):
-    return CliRunner().invoke(app, ["server", *map(str, args)])
+    return command_line.call("server", *args)
 
 
 @pytest.fixture
@@ -48,7 +47,7 @@ def test_record_keeps_a_trace_that_replay_shows(record, tmp_path):
     assert result.exit_code == 0, result.stderr
     assert "vLLM 0.32.0" in result.stdout and "17 rounds, 51 drafted, 22 accepted" in result.stdout
     assert "22 of 35 tested drafts" in result.stdout and result.stdout.count("γ=3") == 17
-    again = CliRunner().invoke(app, ["replay", str(tmp_path / "run.json")])
+    again = command_line.call("replay", tmp_path / "run.json")
     assert again.exit_code == 0 and again.stdout == result.stdout
 
 
@@ -165,7 +164,7 @@ def test_read_says_what_it_found_and_what_it_left_out(tmp_path):
     assert "τ 7.00, 75 % of all drafts accepted (from the server’s numbers)" in result.stdout
     assert "α by place: 0.75, 0.67, 0.50 (derived)" in result.stdout
     assert "Not used: SGLang, accept len of its log (0.5): not added" in result.stdout
-    piped = CliRunner().invoke(app, ["server", "read", "-"], input=file.read_bytes() + b"\xff")
+    piped = command_line.call("server", "read", "-", input=file.read_bytes() + b"\xff")
     assert piped.stdout == result.stdout
 
 

@@ -4,15 +4,14 @@ import itertools
 import random
 import time
 
+import command_line
 import pytest
 import torch
 from learner_rules import RIGHT, RIGHT_WRITINGS, WRONG, source, with_holes
-from typer.testing import CliRunner
 
 from engine import reference
 from engine.config import ACCEPTANCE
 from engine.sampling.rejection import verify_chain
-from engine.tools.cli.main import app
 from engine.tools.exactness import known_rules, rule_exercise
 from engine.tools.exactness.known_rules import DRAFTS, RIGHT_RULE, START, TARGET, WRONG_RULES, decide, law_of, rows
 from engine.tools.exactness.mutants import MUTANTS
@@ -22,7 +21,7 @@ MUTANTS_BY_NAME = {mutant.name: mutant for mutant in MUTANTS}
 
 
 def call(*args):
-    return CliRunner().invoke(app, ["exercise", "rule", *map(str, args)])
+    return command_line.call("exercise", "rule", *args)
 
 
 @pytest.fixture

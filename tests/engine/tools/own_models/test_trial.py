@@ -2,6 +2,7 @@
 
 import shutil
 
+import command_line
 import pytest
 import torch
 from gguf_files import WORDS, write_gguf
@@ -9,13 +10,11 @@ from head_cases import KINDS, changed
 from safetensors.torch import load_file
 from tiny_models import OTHERS, write
 from tiny_pairs import engine_of, request, run
-from typer.testing import CliRunner
 
 from engine.config import AUTO
 from engine.errors import Unavailable
 from engine.models.decoder.llama import LlamaModel
 from engine.runtime.engine import load_engine
-from engine.tools.cli.main import app
 from engine.tools.own_models.trial import faults
 from engine.trace.costs import CostModel
 from engine.trace.trace import fold, from_json, to_json
@@ -103,7 +102,7 @@ def test_a_draft_without_a_common_token_is_a_fault(pairs):
 
 
 def call(*args):
-    result = CliRunner().invoke(app, [str(each) for each in args])
+    result = command_line.call(*args)
     return result.exit_code, " ".join((result.stdout + result.stderr).split())
 
 
@@ -130,7 +129,7 @@ def test_pairs_does_not_call_a_draft_ready_that_lacks_a_tensor(named):
 def test_run_says_on_stderr_which_draft_it_goes_without(named, monkeypatch):
     monkeypatch.setattr("engine.runtime.calibration.measure", lambda *args, **more: COSTS)
     asked = ["run", "the cat", "--raw", "--pair", named, "--max-new-tokens", "4"]
-    done = CliRunner().invoke(app, asked)
+    done = command_line.call(*asked)
     assert done.exit_code == 0 and done.stderr.count("This run goes without the draft lacking: ") == 1
     code, words = call(*asked, "--method", "lm")
     assert code == 1 and f"no tensor '{NAME}'" in words

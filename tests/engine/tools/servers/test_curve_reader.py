@@ -4,11 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
+from command_line import call
 from paths import ROOT
-from typer.testing import CliRunner
 
 from engine.errors import BadInput
-from engine.tools.cli.main import app
 from engine.tools.servers.curve_reader import read_curve
 
 RECORDED = Path(__file__).parent / "recorded"
@@ -112,7 +111,7 @@ def test_explain_tells_the_row_the_draft_step_and_the_fixed_cost():
     assert (curve.c, curve.fixed, curve.step) == pytest.approx((0.1, 0.2, 0.04))
     assert curve.round_costs[1] == 1 and curve.round_costs[2] == pytest.approx(1.25)
     points = ["0:25", "1:30:1.75", "3:40:2.5", "--lookup", "2:50:2.2"]
-    printed = CliRunner().invoke(app, ["server", "explain", *points]).output
+    printed = call("server", "explain", *points).output
     assert read_curve(printed).source == "server explain", "what the command prints today"
 
 
