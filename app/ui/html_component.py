@@ -46,7 +46,8 @@ def read_asset(name: str) -> str:
 
 @cache
 def bundle(*modules: str) -> str:
-    """Joins the modules and all that they import into one script, which leaves their exports in ``modules`` by path."""
+    """Joins the modules and all that they import into one script, which leaves the exports of the modules themselves in
+    ``modules`` by path."""
     return js_bundle.bundle(WEB, modules)
 
 

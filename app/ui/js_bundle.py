@@ -24,15 +24,16 @@ OTHER = re.compile(r"^[ \t]*(?:import|export)\b|\bimport\s*[(.]", re.MULTILINE)
 
 
 def bundle(root: Path, modules: Iterable[str]) -> str:
-    """Returns JavaScript that runs the modules and leaves their exports in ``modules`` by path; paths are relative to
-    ``root``.
+    """Returns JavaScript that runs the modules, and all that they import, and leaves the exports of these modules alone
+    in ``modules`` by path. Paths are relative to ``root``.
 
     ValueError with file and line for any other form of import or export, a missing file or name, and a circle.
     """
-    result = _Bundle(root.resolve())
-    for module in modules:
+    result, wanted = _Bundle(root.resolve()), list(modules)
+    for module in wanted:
         result.add(module)
-    return "\n".join(["'use strict';", "const modules = {};", *result.scripts])
+    exports = ", ".join(f"'{module}': {result.names[module]}" for module in wanted)
+    return "\n".join(["'use strict';", *result.scripts, f"const modules = {{ {exports} }};"])
 
 
 class _Bundle:
@@ -40,7 +41,7 @@ class _Bundle:
         self.root = root
         self.scripts: list[str] = []
         self.exports: dict[str, list[str]] = {}  # by module, for those in ``scripts``
-        self.names: dict[str, str] = {}  # of each module in those that import it: shorter than its path
+        self.names: dict[str, str] = {}  # of each module in the script, by path
         self.pending: list[str] = []  # modules whose imports are being added
 
     def add(self, path: str) -> None:
@@ -58,8 +59,7 @@ class _Bundle:
         self.exports[path] = EXPORT.findall(text)
         self.names[path], names = f"m{len(self.names)}", ", ".join(self.exports[path])
         code = CONTINUED.sub(r"\1", EMPTY.sub("\n", LEFT_OUT.sub("", code)))
-        start = f"const {self.names[path]} = modules['{path}'] = (() => {{"
-        self.scripts.append(f"{start}\n{code}return {{ {names} }};}})();")
+        self.scripts.append(f"const {self.names[path]} = (() => {{\n{code}return {{ {names} }};}})();")
 
     def _declaration(self, path: str, match: re.Match) -> str:
         """Returns what an import becomes: a declaration on as many lines."""

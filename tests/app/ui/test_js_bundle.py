@@ -1,5 +1,7 @@
 """Modules joined into one script: each once, after those it imports; what the joiner does not know is refused."""
 
+import re
+
 import pytest
 
 from app.ui.html_component import PARTS, WEB, bundle
@@ -45,7 +47,12 @@ def test_every_module_belongs_to_a_part_or_to_a_file_of_its_own():
     alone = [name for name in files if name.startswith("offline/")]
     alone += ["tab/worker.js", "tab/tab.js", "tab/service_worker.js"]
     code = bundle(*(f"{path}.js" for path in PARTS.values()), *alone)
-    assert [name for name in files if f"modules['{name}'] = " not in code] == []
+    assert len(re.findall(r"^const m\d+ = \(", code, re.MULTILINE)) == len(files), "else a module is in no script"
+
+
+def test_script_gives_the_exports_of_the_modules_asked_for_alone(joined):
+    script = joined({"a.js": "import { one } from './b.js';\nexport const two = one + one;\n", "b.js": ONE})
+    assert script.endswith("const modules = { 'a.js': m1 };") and "b.js" not in script
 
 
 def test_data_is_joined_on_one_line_in_which_no_tag_ends_the_script(joined):
