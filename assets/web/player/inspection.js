@@ -57,24 +57,27 @@ export function makeInspection(root, { timeline, branch, playback, playhead, row
     panel.dataset.open = root.dataset.chosen = 'locked';
     panel.scrollTop = 0; // on a phone it scrolls
     tooltip.hide();
-    keepAbove(rows.nodeOf(token));
+    keepInSight(rows.nodeOf(token));
   }
 
-  /** The button that was pressed is gone, so the focus goes to the one that closes. @param {Token} token */
+  /** The button that was pressed is gone, so the focus goes to the one that closes. The run waits meanwhile.
+   * @param {Token} token */
   function lockByButton(token) {
+    if (playback.playing) playback.toggle();
     lock(token);
     find('.sl-close').focus({ preventScroll: true });
   }
 
   const isSheet = () => getComputedStyle(panel).position === 'fixed';
 
-  /** Keeps the token in sight above the inspector, which on a phone covers the lower part.
+  /** Keeps the token in sight, on a phone above the inspector, which covers the lower part.
    * @param {HTMLElement | undefined} node */
-  function keepAbove(node) {
+  function keepInSight(node) {
+    node?.scrollIntoView({ block: 'nearest' });
     if (!node || !isSheet()) return;
     const at = node.getBoundingClientRect();
     const hidden = at.bottom + 12 - panel.getBoundingClientRect().top;
-    if (hidden > 0 || at.top < 0) window.scrollBy(0, hidden);
+    if (hidden > 0 || at.top < 12) window.scrollBy(0, hidden);
   }
 
   // On a phone the inspector covers the charts, so it goes when the rounds have left the window.
@@ -91,14 +94,17 @@ export function makeInspection(root, { timeline, branch, playback, playhead, row
     clear();
   }
 
-  // The last draft rejected so far; null while playing, because it would change all the time.
+  // The last draft rejected so far, or while playing the one that is on offer, because another would come all the time.
   function lastRejected() {
     const { index } = playhead.place();
-    if (index < 0 || playback.playing || playback.live) return null;
+    if (index < 0) return null;
     const { rejected, rejectedBefore } = timeline.rounds[index];
-    const last = rejected && playhead.stageNow(rejected) === 'rejected' ? rejected : (rejectedBefore ?? null);
-    return last && isUnknown(last) ? null : last;
+    const offered = playback.playing || playback.live ? inspector.offered : null;
+    return [offered, rejected, rejectedBefore].find(isRejected) ?? null;
   }
+
+  /** @param {Token | null} [token] */
+  const isRejected = token => token && !isUnknown(token) && playhead.stageNow(token) === 'rejected';
 
   /** A step by hand inspects the token of that step. @param {Position} place */
   function showStep({ index, step }) {

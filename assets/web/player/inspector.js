@@ -207,6 +207,9 @@ export function makeInspector(box, ask, forkOf) {
     get stage() {
       return stage;
     },
+    get offered() {
+      return offered;
+    },
   };
 }
 
