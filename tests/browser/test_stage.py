@@ -270,6 +270,28 @@ def test_presentation_is_the_stage_alone_in_large_type(page):
     page.locator("[data-share=present]").click()
 
 
+# The parts of the first visit's explanation that are cut off or covered, and the rounds if they reach the transport.
+COVERED = """() => {
+  const stage = document.querySelector('#stage');
+  const [rows, deck] = ['.sl-rows', '.sl-deck'].map(part => stage.querySelector(part).getBoundingClientRect());
+  const parts = [...stage.querySelectorAll('.sl-captions :is(p, button)')].filter(part => {
+    const { left, top, bottom } = part.getBoundingClientRect();
+    const found = document.elementFromPoint(left + 20, (top + bottom) / 2);
+    return top < rows.top || bottom > deck.top || !part.contains(found);
+  });
+  return [...parts.map(part => part.textContent), ...(rows.bottom > deck.top + 1 ? ['rounds'] : [])];
+}"""
+
+
+@pytest.mark.parametrize(("width", "height"), [(360, 640), (390, 844)])
+def test_captions_of_the_first_visit_end_above_the_transport(visit, width, height):
+    page = visit(fresh=True, viewport={"width": width, "height": height})
+    expect(page.locator("#stage .sl-captions p")).to_have_count(3)
+    page.wait_for_function(f"({COVERED})().length === 0 && scrollY === 0")
+    page.get_by_role("button", name="Got it").click()
+    expect(page.locator("#stage .sl-captions")).to_have_count(0)
+
+
 @pytest.mark.slow
 def test_rounds_come_right_after_run_on_a_phone(visit, fake):
     page = visit(viewport={"width": 390, "height": 844})

@@ -22,6 +22,11 @@ export function mount(part) {
     else window.scrollTo({ top: 0 });
   }
 
+  // On a phone the rounds end where the transport begins, however many lines are above them (stage.css).
+  const rows = box.querySelector('.sl-rows');
+  const above = new ResizeObserver(() => box.style.setProperty('--sl-above', `${rows.offsetTop}px`));
+  for (const part of box.querySelectorAll('.sl-head, .sl-strip, .sl-rounds .sl-legend')) above.observe(part);
+
   function onStatus(status) {
     expectValues(status.kind === 'progress');
     box.toggleAttribute('data-queue', status.place >= LONG_QUEUE); // then the head offers to run it elsewhere
