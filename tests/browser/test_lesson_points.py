@@ -67,7 +67,7 @@ STEPS = [
     ("memory_wall", "The ceiling",
      [(choose("Model", "SmolLM2 135M"), PASSES), (choose("Model", "Qwen3 8B"), PASSES)],
      lambda small, large: small > 10 * large),
-    ("accept_reject_resample", "Where the chances come from",
+    ("accept_reject_resample", "Where the probabilities come from",
      [(move(Temperature=0.5), FAVOURITE), (move(Temperature=0.9), FAVOURITE)],
      lambda cold, warm: cold > warm + 0.05),
     ("is_it_lossless", "Count",

@@ -126,7 +126,7 @@ def test_pass_gives_a_row_for_each_place_and_greys_those_after_rejection(at_tool
     states = lambda found: found.evaluate_all("all => all.map(each => each.dataset.state)")  # noqa: E731
     expect(page.get_by_role("button", name="Reject draft 1, rain")).to_be_disabled()
     page.get_by_role("button", name="Run the pass").press("Enter")
-    expect(result(page)).to_contain_text("4 rows, 4 sets of chances")
+    expect(result(page)).to_contain_text("4 rows, 4 sets of probabilities")
     expect(page.locator(".sl-lesson-next")).to_have_text("Next")
     assert states(slots) == ["old", "old", *["new"] * 4]
     rows.nth(3).locator(".sl-place-name").focus()

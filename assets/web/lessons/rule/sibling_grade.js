@@ -26,7 +26,7 @@ const RIGHT = ['max(p - q, 0)', 'rest / q', 'max(rest - q, 0)'];
 // [hole, what a learner may have written, the mistake in a sentence]
 const MISTAKES = [
   [0, 'p', 'You go on with p, as if nothing had been tested. The words that q drafts often then come too often.'],
-  [0, 'q', 'You go on with q, the drafter’s row. Then the target’s chances are lost.'],
+  [0, 'q', 'You go on with q, the drafter’s row. Then the target’s probabilities are lost.'],
   [0, 'abs(p - q)', 'The rest keeps words of which q had more than p. They have been accepted often enough.'],
   [0, 'max(q - p, 0)', 'That’s the wrong way round: the rest is what p has more of.'],
   [0, 'min(p, q)', 'That’s what an accepted draft has covered already, not the rest.'],
@@ -37,7 +37,7 @@ const MISTAKES = [
   ],
   [1, 'q / rest', 'The ratio is upside down: rejected where it should be accepted.'],
   [1, 'rest', 'You forgot to divide by q. A word that is drafted often has to be accepted less often.'],
-  [1, '1', 'You accept it without a test, so the drafter’s chances come through.'],
+  [1, '1', 'You accept it without a test, so the drafter’s probabilities come through.'],
   [1, 'p', 'You took p as the chance. It has to be the rest, divided by q.'],
   [
     2,

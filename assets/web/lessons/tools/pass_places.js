@@ -167,8 +167,9 @@ export function makePassPlaces(shapes, touched) {
     if (state === 'rejected' || state === 'gone')
       return 'It was computed for a word that has been rejected, so its numbers are useless now.';
     if (state === 'branch') return 'It is on a branch that is not taken.';
-    if (!drafts.length) return 'The chances of the place after it. There’s no draft there: it is for the bonus.';
-    return `The chances of the place after it, to test ${drafts.map(i => `draft ${i}, ${quote(i)}`).join(', then ')}.`;
+    if (!drafts.length)
+      return 'The probabilities at the place after it. There’s no draft there, so they are for the bonus.';
+    return `The probabilities at the place after it, to test ${drafts.map(i => `draft ${i}, ${quote(i)}`).join(', then ')}.`;
   }
 
   function showRow(verdict, isJudged) {
@@ -176,7 +177,7 @@ export function makePassPlaces(shapes, touched) {
     const drafts = now.words.map((_, i) => i + 1).filter(i => now.parents[i - 1] === row),
       state = isJudged ? verdict.states[row] : '';
     setText(knows, `Reads ${quote(row)}. Knows “${known.join(' ')}”.`);
-    setText(gives, ran ? chancesOf(state, drafts) : 'Its chances come with the pass.');
+    setText(gives, ran ? chancesOf(state, drafts) : 'Its probabilities come with the pass.');
     const isShown = ran && state !== 'rejected' && state !== 'gone';
     const chance = word => now.p[row][word] || 0;
     vocabulary.forEach((word, i) =>
@@ -204,9 +205,10 @@ export function makePassPlaces(shapes, touched) {
     const verdict = accepted ? `Accepted: ${accepted}.` : 'Nothing is accepted.',
       gone = behind ? `${behind} more ${behind === 1 ? 'row assumes' : 'rows assume'} a token that is gone.` : '';
     if (!ran) setText(result, `${all} rows are ready, and the pass reads them at once.`);
-    else if (!isJudged) setText(result, `${all} rows, ${all} sets of chances. Each row sees its own branch alone.`);
+    else if (!isJudged)
+      setText(result, `${all} rows, ${all} sets of probabilities. Each row sees its own branch alone.`);
     else if (closing === 'bonus' && !rejected.size)
-      setText(result, `${all} rows, ${all} sets of chances: ${all - 1} for the drafts, one for the bonus.`);
+      setText(result, `${all} rows, ${all} sets of probabilities: ${all - 1} for the drafts, one for the bonus.`);
     else setText(result, `${verdict} ${gone}`);
     setText(
       after,

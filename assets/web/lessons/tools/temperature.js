@@ -26,10 +26,10 @@ export function makeTemperature(settings, touched) {
     bars.forEach((bar, i) => bar.set(`${words[i]}, logit ${logits[i].toFixed(2)}`, chances[i], percent(chances[i])));
     const first = words[chances.indexOf(Math.max(...chances))];
     if (temperature.value === 0) result.textContent = `Greedy: always ${first}.`;
-    else if (temperature.value === 1) result.textContent = 'Temperature 1: the chances as the model has them.';
-    else if (temperature.value > 1) result.textContent = 'Above 1 the chances move closer together.';
+    else if (temperature.value === 1) result.textContent = 'Temperature 1: the probabilities as the model gives them.';
+    else if (temperature.value > 1) result.textContent = 'Above 1 the probabilities move closer together.';
     else
       result.textContent = `Below 1 the favourite gains: ${first} comes in ${percent(Math.max(...chances))} of cases.`;
   }
-  return figure('From logits to chances', draw, touched, temperature.row, ...bars.map(bar => bar.row), result);
+  return figure('From logits to probabilities', draw, touched, temperature.row, ...bars.map(bar => bar.row), result);
 }
