@@ -252,7 +252,7 @@ def test_two_answers_part_at_the_token_that_is_pressed(at_tool):
     page = at_tool("one_token_differs", "One that parts")
     press = lambda place: page.locator(f'.sl-parting-token[data-place="{place}"]').last.click()  # noqa: E731
     press(0)
-    expect(result(page)).to_contain_text("It comes later")
+    expect(result(page)).to_contain_text("The difference comes later")
     press(7)
     expect(result(page)).to_contain_text("not the first")
     press(1)

@@ -21,6 +21,7 @@ LESSON, STEP = next(
     for i, step in enumerate(lesson.steps)
     if step.ask and step.ask.kind == "number"
 )
+RULE = ("p / q", "max(p - q, 0)", "p")
 NAME = '<script>pwned=1</script> Ada & "Co"'
 
 
@@ -35,6 +36,12 @@ def test_a_report_has_name_lessons_guesses_exercises_and_runs(open_offline, site
     page.get_by_role("button", name="Reveal").click()
     page.evaluate("""localStorage.setItem('speclens-practice',
         JSON.stringify({ version: 1, kinds: { best_gamma: { right: 2, first: 1, tries: 4 } }, sets: [] }))""")
+    page.evaluate("location.hash = '#rule'")
+    rule = page.locator(".sl-rule-boxes section").first
+    for texts in (("p / q", "p", "p"), RULE, ("p / q", "q", "p")):  # a wrong one after it takes nothing back
+        for field, text in zip(rule.get_by_role("textbox").all(), texts, strict=True):
+            field.fill(text)
+        rule.get_by_role("button", name="Check it").click()
     page.get_by_role("button", name="All lessons").click()
     box = page.locator(".sl-report")
     box.locator("summary").click()
@@ -50,6 +57,7 @@ def test_a_report_has_name_lessons_guesses_exercises_and_runs(open_offline, site
     (lesson,) = data["lessons"]
     assert lesson["lesson"] == LESSON and lesson["guesses"][0]["guess"] == "20"
     assert data["exercises"] == {"best_gamma": {"right": 2, "first": 1, "tries": 4}}
+    assert data["rules"] == [{"rule": "The rule in three holes", "texts": list(RULE), "isRight": True}]
     (run,), metrics = data["runs"], compute_metrics(load(RUN))
     assert from_json(json.dumps(run["trace"])) == load(RUN)
     assert run["alpha"] == pytest.approx(metrics.alpha.value) and run["tau"] == pytest.approx(metrics.tau.value)
@@ -58,7 +66,8 @@ def test_a_report_has_name_lessons_guesses_exercises_and_runs(open_offline, site
     path.write_text(kept(page, "Save my report (HTML)"), encoding="utf-8")
     report = open_offline(path)
     expect(report.locator("h1")).to_have_text(f"SpecLens: the report of {NAME}")
-    for words in ("never words.", "best gamma", f"α = {metrics.alpha.value:.2f}", f"τ = {metrics.tau.value:.2f}"):
+    numbers = (f"α = {metrics.alpha.value:.2f}", f"τ = {metrics.tau.value:.2f}")
+    for words in ("never words.", "The best γ", "; ".join(RULE), *numbers):
         expect(report.locator("body")).to_contain_text(words)
     assert report.locator("script").count() == 0 and report.evaluate("window.pwned") is None
     assert violations(report) == []
@@ -68,6 +77,7 @@ def test_a_report_has_name_lessons_guesses_exercises_and_runs(open_offline, site
 def test_first_guess_counts_and_forgetting_takes_it_along(open_offline, site):
     page = open_offline(site, several=True)
     stored = "JSON.parse(localStorage.getItem('speclens-guesses'))"
+    page.evaluate("localStorage.setItem('speclens-rules', JSON.stringify({ mine: { texts: ['p'], isChecked: true } }))")
     for guess in ("20", "500"):
         open_lesson(page, LESSON, STEP + 1)
         open_lesson(page, LESSON, STEP)
@@ -76,7 +86,7 @@ def test_first_guess_counts_and_forgetting_takes_it_along(open_offline, site):
     assert [each["guess"] for each in page.evaluate(stored)[LESSON]["asks"].values()] == ["20"]
     page.get_by_role("button", name="All lessons").click()
     page.get_by_role("button", name="Clear my progress").click()
-    assert page.evaluate(stored) == {}
+    assert page.evaluate(stored) == {} and page.evaluate(stored.replace("guesses", "rules")) == {}
 
 
 def test_runs_of_this_page_are_in_the_report_without_a_file(visit):

@@ -20,7 +20,7 @@ export function makePagesBeside(element, { value, markup, progress, leave, opene
     ownRule = mountRulePage(find('.sl-rule-page'), value.rule);
   const hashes = { list: () => 'lessons', practice: exercises.hash, rule: () => 'rule' };
   drawPapers(find('.sl-lesson-papers'), value.papers ?? {});
-  mountReport(find('.sl-report'), value.lessons, progress, !value.pages);
+  mountReport(find('.sl-report'), value.lessons, value.practice.kinds, progress, !value.pages);
 
   // A lesson may have the fields of the page of the rule, so none stay there.
   function hide() {

@@ -1,12 +1,21 @@
-// Keeps what a learner guessed in the lessons, in this browser alone, for the report of one's own work.
+// Keeps what a learner guessed in the lessons and the rules that they wrote, in this browser alone, for the report of
+// one's own work.
 //
-//   { LESSON: { asks: { STEP: { question, guess, isRight } }, quiz: { first, of } } }
+//   speclens-guesses: { LESSON: { asks: { STEP: { question, guess, isRight } }, quiz: { first, of } } }
+//   speclens-rules: { TITLE: { texts, isChecked, isRight, solved } }      solved: the first texts that were right
 import { readObject, storeObject } from '../../lib/storage.js';
 
-const KEY = 'speclens-guesses';
+const KEY = 'speclens-guesses',
+  RULES = 'speclens-rules';
 
 export const readGuesses = () => readObject(KEY);
-export const forgetGuesses = () => storeObject(KEY, {});
+export const readRules = () => readObject(RULES);
+export const noteRule = (title, rule) =>
+  storeObject(RULES, { ...readRules(), [title]: { ...readRules()[title], ...rule } });
+export function forgetGuesses() {
+  storeObject(KEY, {});
+  storeObject(RULES, {});
+}
 
 const lessonOf = (stored, lesson) => ({ asks: {}, quiz: null, ...stored[lesson] });
 

@@ -2,7 +2,7 @@
 // Runs of this page enter it by themselves; the addresses of their traces are noted by app/playground/page.py.
 import { make, makeButton } from '../../lib/dom.js';
 import { readObject, storeObject } from '../../lib/storage.js';
-import { readGuesses } from '../progress/guess_log.js';
+import { readGuesses, readRules } from '../progress/guess_log.js';
 import { readPractice } from '../progress/practice_progress.js';
 import { readTrace, reportData, reportPage, summaryOf } from './report_file.js';
 
@@ -23,9 +23,9 @@ function notedRuns() {
   }
 }
 
-// ``box``: a folded element; ``lessons``: the list; ``progress``: how far the learner is in each; ``isServed``: this page
-// can run a model.
-export function mountReport(box, lessons, progress, isServed) {
+// ``box``: a folded element; ``lessons``: the list; ``kinds``: the exercises; ``progress``: how far the learner is in each
+// lesson; ``isServed``: this page can run a model.
+export function mountReport(box, lessons, kinds, progress, isServed) {
   const kept = readObject(KEY),
     taken = new Set(),
     runs = [];
@@ -93,7 +93,8 @@ export function mountReport(box, lessons, progress, isServed) {
     const at = new Date().toISOString().slice(0, 16).replace('T', ' ');
     const own = { name: name.value.trim(), words: words.value.trim(), at: `${at} UTC` };
     const practice = readPractice().kinds;
-    return reportData({ ...own, lessons, read: progress.read, guesses: readGuesses(), practice, runs });
+    const [guesses, rules] = [readGuesses(), readRules()];
+    return reportData({ ...own, lessons, read: progress.read, guesses, practice, rules, runs });
   }
   const fileName = (data, end) => {
     const who = data.name.toLowerCase().replace(/[^\p{L}\p{N}]+/gu, '-');
@@ -101,7 +102,7 @@ export function mountReport(box, lessons, progress, isServed) {
   };
   const asPage = makeButton('Save my report (HTML)', () => {
     const data = report();
-    save(reportPage(data), 'text/html', fileName(data, 'html'));
+    save(reportPage(data, kinds), 'text/html', fileName(data, 'html'));
   });
   const asData = makeButton('Save it as data (JSON)', () => {
     const data = report();

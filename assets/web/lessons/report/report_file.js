@@ -42,8 +42,8 @@ export function readTrace(name, text) {
 }
 
 // ``lessons``: the list; ``read(slug)``: the progress in one; ``guesses``: as guess_log.js keeps them; ``practice``: the
-// solved exercises by kind; ``runs``: [{file, trace}].
-export function reportData({ name, words, at, lessons, read, guesses, practice, runs }) {
+// solved exercises by kind; ``rules``: those of the learner's own, by title; ``runs``: [{file, trace}].
+export function reportData({ name, words, at, lessons, read, guesses, practice, rules, runs }) {
   const ofLesson = ({ slug, number, title, steps }) => {
     const { done, over } = read(slug),
       { asks = {}, quiz = null } = guesses[slug] ?? {};
@@ -67,6 +67,9 @@ export function reportData({ name, words, at, lessons, read, guesses, practice, 
     words,
     lessons: begun,
     exercises: practice,
+    rules: Object.entries(rules)
+      .filter(([, { isChecked, solved }]) => isChecked || solved)
+      .map(([rule, { texts, solved }]) => ({ rule, texts: solved ?? texts, isRight: Boolean(solved) })),
     runs: runs.map(({ file, trace }) => ({ file, ...summaryOf(trace), trace })),
   };
 }
@@ -106,20 +109,23 @@ pre{padding:8px 10px;border:1px solid;border-radius:8px;white-space:pre-wrap;ove
 table{border-collapse:collapse;width:100%}th,td{padding:4px 8px;border-bottom:1px solid;text-align:left;vertical-align:top}
 h3,tr,pre{break-inside:avoid}`;
 
-// The report as a page. Everything that anybody wrote is escaped, and the page's policy allows no script.
-export function reportPage(data) {
+// The report as a page. Everything that anybody wrote is escaped, and the page's policy allows no script. ``kinds``: the
+// exercises, for their titles.
+export function reportPage(data, kinds) {
   const policy = "default-src 'none'; style-src 'unsafe-inline'",
     title = data.name ? `SpecLens: the report of ${data.name}` : 'SpecLens: a report';
   const exercises = Object.entries(data.exercises).map(([kind, { right = 0, first = 0, tries = 0 }]) => [
-    kind.replaceAll('_', ' '),
+    kinds.find(({ name }) => name === kind)?.title ?? kind,
     right,
     first,
     tries,
   ]);
+  const rules = data.rules.map(({ rule, texts, isRight }) => [rule, texts.join('; '), isRight ? '✓' : '✗']);
   const parts = [
     data.words && `<p>${asHtml(data.words)}</p>`,
     `<h2>Lessons</h2>${data.lessons.map(lessonPart).join('') || '<p>None yet.</p>'}`,
     exercises.length && `<h2>Exercises</h2>${table(['Exercise', 'Solved', 'At the first try', 'Answers'], exercises)}`,
+    data.rules.length && `<h2>Rules that I wrote</h2>${table(['Exercise', 'My rule', ''], rules)}`,
     data.runs.length && `<h2>My runs</h2>${data.runs.map(runPart).join('')}`,
   ];
   return `<!doctype html>

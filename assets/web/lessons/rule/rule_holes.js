@@ -2,19 +2,19 @@
 // brings its holes and its grader.
 
 import { make, makeButton } from '../../lib/dom.js';
-import { readObject, storeObject } from '../../lib/storage.js';
+import { noteRule, readRules } from '../progress/guess_log.js';
 import { figure, makeNote, makeResult } from '../widgets/widgets.js';
 
 /** ``holes``: { label, blocks, note } of each. ``grade(texts)`` returns { isFair, verdict, words, mistakes: nodes, title,
- * decisions: [{ isRight, words }] }, or throws an Error with its ``hole``. The texts are stored under ``key``.
- * @param {{ key: string, title: string, holes: any[], grade: (texts: string[]) => any }} exercise */
-export function makeHoles({ key, title, holes: described, grade }, touched) {
-  const stored = readObject(key);
+ * decisions: [{ isRight, words }] }, or throws an Error with its ``hole``.
+ * @param {{ title: string, holes: any[], grade: (texts: string[]) => any }} exercise */
+export function makeHoles({ title, holes: described, grade }, touched) {
+  const stored = readRules()[title] ?? {};
   const result = makeResult(),
     mistakes = make('div', 'sl-rule-named'),
     decisions = make('ul', 'sl-rule-decisions');
   const holes = described.map(({ label, blocks: texts, note }, hole) => {
-    const id = `${key}-${hole}`;
+    const id = `sl-${title.replace(/\W/g, '')}-${hole}`;
     const field = make('input', '', '', {
       type: 'text',
       maxlength: 80,
@@ -62,7 +62,7 @@ export function makeHoles({ key, title, holes: described, grade }, touched) {
     }
   }
   function keepTexts() {
-    storeObject(key, { texts: textsNow() });
+    noteRule(title, { texts: textsNow(), isChecked: false });
     clear();
     mark();
   }
@@ -79,7 +79,9 @@ export function makeHoles({ key, title, holes: described, grade }, touched) {
       field.setAttribute('aria-invalid', 'true');
       return field;
     }
-    storeObject(key, { texts: textsNow(), isChecked: true, isRight: graded.verdict === 'right' });
+    const isRight = graded.verdict === 'right',
+      solved = readRules()[title]?.solved ?? (isRight ? textsNow() : undefined);
+    noteRule(title, { texts: textsNow(), isChecked: true, isRight, solved });
     result.textContent = graded.words;
     Object.assign(result.dataset, { fair: graded.isFair, verdict: graded.verdict });
     mistakes.replaceChildren(...graded.mistakes);

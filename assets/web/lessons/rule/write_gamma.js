@@ -26,5 +26,5 @@ export function makeWriteGamma(touched) {
     };
   }
   const holes = GAMMA_HOLES.map(({ label }) => ({ label, blocks: BLOCKS, note: NOTE }));
-  return makeHoles({ key: 'speclens-own-gamma', title: 'γ for an α and a c', holes, grade }, touched);
+  return makeHoles({ title: 'γ for an α and a c', holes, grade }, touched);
 }

@@ -4,7 +4,6 @@ import { make } from '../../lib/dom.js';
 import { gradeRule, HOLES, ROUNDS } from './rule_grade.js';
 import { makeHoles } from './rule_holes.js';
 
-const KEY = 'speclens-own-rule';
 const BLOCKS = [
   ['p', 'q / p', 'min(1, p / q)', 'p > q', '1'],
   ['q', 'p', 'abs(p − q)', 'p − q', 'max(p − q, 0)'],
@@ -49,5 +48,5 @@ export function makeWriteRule({ exercise }, touched) {
     };
   }
   const holes = HOLES.map(({ label }, hole) => ({ label, blocks: BLOCKS[hole], note: NOTES[hole] }));
-  return makeHoles({ key: KEY, title: 'Three holes', holes, grade }, touched);
+  return makeHoles({ title: 'The rule in three holes', holes, grade }, touched);
 }

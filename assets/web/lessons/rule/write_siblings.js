@@ -42,5 +42,5 @@ export function makeWriteSiblings(touched) {
     };
   }
   const holes = SIBLING_HOLES.map(({ label }, hole) => ({ label, blocks: BLOCKS[hole], note: NOTES[hole] }));
-  return makeHoles({ key: 'speclens-own-siblings', title: 'Two words for one place', holes, grade }, touched);
+  return makeHoles({ title: 'Two words for one place', holes, grade }, touched);
 }

@@ -107,7 +107,7 @@ export function makeAcceptanceLog(settings, touched) {
     advice.textContent = adviceFor(found, best, MOST);
     aside.textContent =
       `Best: γ = ${best}, ${short(speedups[best])} ×; γ = ${found.gamma} gives ${short(speedups[found.gamma] ?? 0)} ×. ` +
-      `${found.exact ? 'A bar is the share of rounds that accept the position.' : 'It gives no rates by position, so one α is taken for all of them.'}` +
+      `${found.exact ? 'A bar is the share of rounds that accepted a draft at that position.' : 'It gives no rates by position, so one α is taken for all of them.'}` +
       `${found.told ? '' : ' It doesn’t say how many rounds there were, so the γ you set is used.'} ${found.unused.join(' ')}`;
     Object.assign(result.dataset, { tau: found.tau.toFixed(3), best });
   }

@@ -96,6 +96,6 @@ export function makeBursts({ answers }, touched) {
     result,
     defence.row,
     price,
-    makeNote('Recorded answers. Nobody reads them here: only how many tokens each pass sent.'),
+    makeNote('Recorded answers. You don’t see their words, only how many tokens each pass sent.'),
   );
 }

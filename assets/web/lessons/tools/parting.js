@@ -17,7 +17,7 @@ export function makeParting({ runs, note }, touched) {
 
   function press(place) {
     result.dataset.right = String(place === at);
-    if (place < at) result.textContent = 'Here both wrote the same token. It comes later.';
+    if (place < at) result.textContent = 'Here both wrote the same token. The difference comes later.';
     else if (place > at)
       result.textContent = `That’s not the first: ${quantity(place - at, 'token')} earlier they part, and from there on they continue different texts.`;
     else {

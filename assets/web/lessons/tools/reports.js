@@ -37,7 +37,7 @@ export const REPORTS = [
       `${SAMPLED} 7.4, 8 degrees of freedom, p = 0.49.`,
     ],
     verdict: 'bug',
-    why: 'No rounding reaches over a gap of 4. A single such place is enough, though the counts of another place agree.',
+    why: 'No rounding reaches across a gap of 4. One such place is enough, even if the counts at another place agree.',
   },
   {
     lines: [
@@ -47,7 +47,7 @@ export const REPORTS = [
       `${SAMPLED} 58.2, 8 degrees of freedom, p = 3.5e-09.`,
     ],
     verdict: 'bug',
-    why: 'Greedy texts agree, but sampled words come in other shares, and chance alone gives that a few times in a billion at most.',
+    why: 'The greedy texts agree, but the sampled words come in other shares. Chance alone does that a few times in a billion at most.',
   },
   {
     lines: [
