@@ -74,7 +74,7 @@ def _source(trace: Trace) -> str:
 def _meaning(verdict: str, token: Token) -> str:
     """Says what a verdict on a token means, right or wrong."""
     if verdict == "discarded":
-        return "That would mean no test at all, and this draft has its turn."
+        return "That would mean no test at all, but this draft gets its test."
     side = "below" if verdict == "accepted" else "not below"
     truth = "it is." if token.status == verdict else "is it?"
     return f"That means a random number {side} {token.accept:.2f}. It is {token.u:.2f}: {truth}"
