@@ -274,6 +274,8 @@ def test_formulas_words_and_lists_of_a_step_can_be_seen_and_heard(at_step):
     expect(word).to_have_attribute("aria-describedby", "sl-define")
 
     open_lesson(page, "one_token_differs", "Four questions")
+    box = page.get_by_role("button", name="Source 1").bounding_box()
+    assert min(box["width"], box["height"]) >= 22, "a finger finds it"
     page.get_by_role("button", name="Source 1").focus()
     expect(page.locator("#sl-define")).to_contain_text("seen November 2026. docs.vllm.ai")
 
@@ -365,6 +367,7 @@ def test_coach_hides_nothing_on_a_phone_and_no_lab_tab_is_in_a_menu(at_step):
     page.get_by_role("button", name="Run it live").click()
     expect(page.locator("#settings.sl-glow")).to_be_in_viewport(ratio=1)  # it opens the drawer of γ
     wait_until_above(page.locator("#settings"), page.locator(".sl-coach"))
+    expect(page.locator("#stage .sl-captions")).to_have_count(0)
     page.get_by_role("button", name="Back to the lesson").click()
     open_lesson(page, "is_it_lossless", 6)
     page.get_by_role("button", name="Open the lab: Is it lossless?").click()

@@ -83,6 +83,7 @@ export function makePlaygroundHint({ back }) {
       bar.hidden = false;
     },
     show(hint, control, ran) {
+      document.querySelector('.sl-captions')?.remove(); // of the first visit, which the bar would cover on a phone
       words.textContent = hint;
       bar.hidden = false;
       glow(control || 'run');
