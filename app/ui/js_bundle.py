@@ -29,10 +29,10 @@ def bundle(root: Path, modules: Iterable[str]) -> str:
 
     ValueError with file and line for any other form of import or export, a missing file or name, and a circle.
     """
-    result, wanted = _Bundle(root.resolve()), list(modules)
-    for module in wanted:
+    result, asked_for = _Bundle(root.resolve()), list(modules)
+    for module in asked_for:
         result.add(module)
-    exports = ", ".join(f"'{module}': {result.names[module]}" for module in wanted)
+    exports = ", ".join(f"'{module}': {result.names[module]}" for module in asked_for)
     return "\n".join(["'use strict';", *result.scripts, f"const modules = {{ {exports} }};"])
 
 

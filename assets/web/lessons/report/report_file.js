@@ -42,7 +42,7 @@ export function readTrace(name, text) {
 }
 
 // ``lessons``: the list; ``read(slug)``: the progress in one; ``guesses``: as guess_log.js keeps them; ``practice``: the
-// solved exercises by kind; ``rules``: those of the learner's own, by title; ``runs``: [{file, trace}].
+// solved exercises by kind; ``rules``: what the learner wrote, by title; ``runs``: [{file, trace}].
 export function reportData({ name, words, at, lessons, read, guesses, practice, rules, runs }) {
   const ofLesson = ({ slug, number, title, steps }) => {
     const { done, over } = read(slug),
