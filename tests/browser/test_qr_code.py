@@ -36,3 +36,6 @@ def test_share_dialog_shows_the_code_of_its_link_until_the_link_changes(visit):
     page.locator(".sl-share details summary").first.click()
     page.locator("[name=present]").check()
     expect(code).to_have_count(0)
+    page.get_by_role("button", name="Hide all but the prompt").click()
+    page.get_by_role("button", name="QR code").click()
+    expect(code).to_be_in_viewport(ratio=1)  # below a long list of controls, which a class link ticks

@@ -1,6 +1,7 @@
 // Makes the box with the code that shows a page in a frame of another page.
 import { copyText } from './copy_button.js';
 import { make, makeButton } from './dom.js';
+import { isOwnMachine } from './own_machine.js';
 
 const HEIGHT = 760; // of the frame where the page around it runs no script
 
@@ -22,7 +23,7 @@ export function embedCode(address, title) {
 
 // ``address``: the page to show. A file from disk has none that others can open, so the code names the file.
 export function makeEmbed(address, title) {
-  const { protocol, pathname } = new URL(address, location.href),
+  const { protocol, pathname, hostname } = new URL(address, location.href),
     isFile = protocol === 'file:',
     place = isFile ? decodeURIComponent(pathname.split('/').pop()) : address;
   const code = make('pre', 'sl-embed-code', embedCode(place, title), { tabindex: '0', 'aria-label': 'Code to copy' });
@@ -30,7 +31,8 @@ export function makeEmbed(address, title) {
   const copy = makeButton('Copy the code', async () => {
     said.textContent = `${await copyText(code.textContent, () => getSelection().selectAllChildren(code))}.`;
   });
-  const where = isFile ? ' Put this file beside your page first.' : '';
+  const warning = isOwnMachine(hostname) ? ' But only this computer can open the address in it.' : '',
+    where = isFile ? ' Put this file beside your page first.' : warning;
   const words = `It runs by itself in a sandbox, light or dark like its reader’s system, and the second line fits the frame to it. Leave that out where no script is allowed.${where}`;
   return make('details', 'sl-embed', [
     make('summary', '', 'Put this on your own page'),

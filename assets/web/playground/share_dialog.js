@@ -2,6 +2,7 @@
 
 import { copyText } from '../lib/copy_button.js';
 import { closest, keyOf, makeFind, onValue } from '../lib/dom.js';
+import { isOwnMachine } from '../lib/own_machine.js';
 import { qrCode } from '../lib/qr_code.js';
 import { isReload } from '../lib/storage.js';
 import { listenForDrawer } from './drawer.js';
@@ -21,8 +22,6 @@ const HIDDEN_WITH = {
   '.sl-controls-hint': ['temperature', 'gamma'],
   '#constraint-examples': ['prompt', 'constraint', 'json_schema', 'regex', 'choice'],
 };
-
-const LOCAL = /^(localhost|127\..*|\[::1\])$/; // names of the visitor's own machine
 
 const MARGIN = 4; // modules of white that a camera needs around a code
 
@@ -145,8 +144,10 @@ export function mount(part) {
 
   function drawCode() {
     const rows = copy.disabled ? null : qrCode(field.value);
-    if (rows) qr.replaceChildren(picture(rows));
-    else if (field.value) message.textContent = 'This link is too long for a QR code: shorten the prompt.';
+    if (rows) {
+      qr.replaceChildren(picture(rows));
+      qr.scrollIntoView({ block: 'center' });
+    } else if (field.value) message.textContent = 'This link is too long for a QR code: shorten the prompt.';
   }
 
   const actions = {
@@ -155,7 +156,7 @@ export function mount(part) {
       copy.disabled = true;
       field.value = message.textContent = '';
       sortTicks();
-      find('.sl-share-local').hidden = !LOCAL.test(location.hostname);
+      find('.sl-share-local').hidden = !isOwnMachine(location.hostname);
       dialog.showModal();
       trigger('asked');
     },
