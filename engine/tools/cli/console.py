@@ -156,83 +156,79 @@ def print_result(console: Console, trace: Trace) -> None:
     console.print()
     console.print(Text(visible(text)), soft_wrap=True)
     console.print()
-    _print_rows(console, _rows(trace, compute_metrics(trace)))
+    metrics = compute_metrics(trace)
+    _print_rows(console, [*_request_rows(trace), *_token_rows(trace, metrics), *_time_rows(trace, metrics)])
 
 
 def _print_rows(console: Console, rows: Iterable[tuple[str, str]]) -> None:
+    """Prints the rows that have a value."""
     table = Table.grid(padding=(0, 2))
     table.add_column(style="bold", no_wrap=True)
     table.add_column()
     for name, value in rows:
-        table.add_row(name, visible(value))
+        if value:
+            table.add_row(name, visible(value))
     console.print(table)
 
 
-def _rows(trace: Trace, s: RunMetrics):
+def _request_rows(trace: Trace):
     started = trace.started
-    reason = trace.finished.reason if trace.finished else "being cut off"
     if started.server:
         yield from _server_rows(started.server)
     else:
         yield "run", f"{started.method or 'unknown method'} on {started.pair}, {started.dtype}, {started.device}"
-    if started.is_lossy:
-        yield "LOSSY", LOSSY
+    yield "LOSSY", LOSSY if started.is_lossy else ""
     yield from constraint.rows(trace)
-    if started.translated:
-        yield "translation", started.translated.words
-    count = f"{s.tokens} in {quantity(s.passes, 'target pass')}"
-    if started.server:
-        count = (
-            f"{s.decoded} in {quantity(s.passes, 'pass')}, and {s.tokens - s.decoded} by the prompt’s own pass before"
-        )
-    if started.prompt:
-        yield "prompt", trace.prompt_words
-    yield "tokens", f"{count}, ended by {reason}"
+    yield "translation", started.translated.words if started.translated else ""
+    yield "prompt", trace.prompt_words if started.prompt else ""
+
+
+def _server_rows(server: Server):
+    yield "server", f"{server.title}, model {server.model}, read as {server.adapter}"
+    yield "its settings", ", ".join(f"{name} {value}" for name, value in server.flags.items())
+    yield "its own counts", ", ".join(f"{n} {name}" for name, n in server.counters.items())
+    for note in server.notes:
+        yield "note", note
+
+
+def _token_rows(trace: Trace, s: RunMetrics):
+    server, count = trace.started.server, f"{s.tokens} in {quantity(s.passes, 'target pass')}"
+    if server:
+        own = f"{s.tokens - s.decoded} by the prompt’s own pass before"
+        count = f"{s.decoded} in {quantity(s.passes, 'pass')}, and {own}"
+    yield "tokens", f"{count}, ended by {trace.finished.reason if trace.finished else 'being cut off'}"
     yield "statuses", ", ".join(f"{n} {status}" for status, n in s.counts.items() if n) or "none"
     if s.alpha:
         yield "acceptance α", f"{_interval(s.alpha)}, {s.accepted} of {s.tested} tested drafts"
-        depths = ", ".join(f"{d}: {n}/{of} = {n / of:.0%}" for d, (n, of) in s.by_depth.items())
-        yield "by depth", depths
+        yield "by depth", ", ".join(f"{d}: {n}/{of} = {n / of:.0%}" for d, (n, of) in s.by_depth.items())
     else:
-        is_counted = started.server is None or started.server.has_counts
-        yield "acceptance α", "no draft was tested" if is_counted else f"unknown: {started.server.why_uncounted}"
+        is_counted = server is None or server.has_counts
+        yield "acceptance α", "no draft was tested" if is_counted else f"unknown: {server.why_uncounted}"
     if s.tau or s.passes:
         yield "τ, tokens per pass", _interval(s.tau) if s.tau else "unknown: the stream does not show the passes"
     if s.by_rule:
         yield "accepted a round", "expected {block:.3f} by blocks; {token:.3f} token by token".format(**s.by_rule)
-    if s.gammas:
-        yield "γ, rounds of each", ", ".join(f"{gamma}: {n}" for gamma, n in s.gammas.items())
-    if s.drafters:
-        yield "rounds drafted by", ", ".join(f"{method}: {n}" for method, n in s.drafters.items())
-    if s.wasted is not None:
-        yield "wasted work", f"{s.wasted:.1%} of what was scored"
+    yield "γ, rounds of each", ", ".join(f"{gamma}: {n}" for gamma, n in s.gammas.items())
+    yield "rounds drafted by", ", ".join(f"{method}: {n}" for method, n in s.drafters.items())
+    yield "wasted work", "" if s.wasted is None else f"{s.wasted:.1%} of what was scored"
+
+
+def _time_rows(trace: Trace, s: RunMetrics):
     yield "decode speed", f"{number(s.tokens_per_second, 1)} tokens/s, {number(s.end_to_end, 1)} with the prompt"
     if trace.finished:
         yield "first token after", _time(s.ttft)
         parts = ", ".join(f"{part} {_time(seconds)}" for part, seconds in s.request.items())
         yield "whole request", f"{_time(trace.finished.seconds)}: {parts}"
-    if not started.server:
+    if not trace.started.server:
         yield "time", ", ".join(f"{PARTS[part]} {_share(t, sum(s.time.values()))}" for part, t in s.time.items())
     if s.peak_memory:
-        where = "" if "cpu" not in started.device else ", the whole process"
+        where = "" if "cpu" not in trace.started.device else ", the whole process"
         yield "peak memory", f"{s.peak_memory / 2**20:,.0f} MiB{where}"
-    if s.costs:
-        yield "costs", costs_line(s.costs)
+    yield "costs", costs_line(s.costs) if s.costs else ""
     if s.predicted_speedup:
         doubt = doubt_costs(trace.rounds, s.costs)
         yield "predicted speedup", f"{s.predicted_speedup:.2f}×, from these rounds and costs{doubt and f'; {doubt}'}"
-    if busy := about_machine(others_share(trace)):
-        yield "note", busy
-
-
-def _server_rows(server: Server):
-    yield "server", f"{server.title}, model {server.model}, read as {server.adapter}"
-    if server.flags:
-        yield "its settings", ", ".join(f"{name} {value}" for name, value in server.flags.items())
-    if server.counters:
-        yield "its own counts", ", ".join(f"{n} {name}" for name, n in server.counters.items())
-    for note in server.notes:
-        yield "note", note
+    yield "note", about_machine(others_share(trace))
 
 
 def server_totals(console: Console, traces: list[Trace]) -> None:

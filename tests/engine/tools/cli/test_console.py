@@ -78,7 +78,7 @@ def test_a_prediction_from_costs_of_a_shorter_text_is_doubted():
     numbers = compute_metrics(trace)
     longest = max(each.context for each in trace.rounds)
     for context, is_doubted in ((longest, False), (longest // 3, True)):
-        rows = dict(console._rows(trace, replace(numbers, costs=replace(numbers.costs, context=context))))
+        rows = dict(console._time_rows(trace, replace(numbers, costs=replace(numbers.costs, context=context))))
         assert ("trust the clock" in rows["predicted speedup"]) == is_doubted
 
 
