@@ -66,8 +66,7 @@ def answer(
             raise BadInput(f"--{other} is for the engine here, and servers are asked; leave it out.")
         return _ask_servers((server, off, model), file, limit, users, repeats, max_new_tokens, minutes, rule)
     loads, names = options.parse_users(users, MAX_SHARERS), options.parse_list(methods, str)
-    sampling = SamplingParams(temperature)
-    RunConfig("-", sampling=sampling, max_new_tokens=max_new_tokens)
+    request = RunConfig("-", sampling=SamplingParams(temperature), max_new_tokens=max_new_tokens)
     options.check_models(pair, device, precision)
     for name in names:
         options.check_method(pair, name, is_measured=True)
@@ -77,17 +76,16 @@ def answer(
         raise BadInput("A rule needs speedups, and --elsewhere measures none; leave one of them out.")
     chosen = read_prompts(file, limit, MEASUREMENT)
 
-    from engine.files import cache_root, write_file
+    from engine.files import cache_root
     from engine.tools.bench.answer import ELSEWHERE, HERE, AnswerPlan, usual
     from engine.tools.bench.answer_points import AnswerPoints
     from engine.tools.bench.answer_recipes import configuration
-    from engine.tools.bench.answer_rule import to_json
     from engine.weights.model_names import model_names
 
     engine = options.load(pair, device, precision)
     names = names or usual(engine.drafts.usable())
     plan = AnswerPlan(
-        tuple(chosen), names, loads, max_new_tokens, sampling.temperature,
+        tuple(chosen), names, loads, max_new_tokens, request.sampling.temperature,
         repeats, ELSEWHERE if elsewhere else HERE,
     )  # fmt: skip
     points = AnswerPoints(engine, plan, out or cache_root() / "answer")
@@ -97,16 +95,8 @@ def answer(
     _print(result, as_json, configuration(result, partial(model_names, pair)))
     if rule:
         about = {name: result.about.get(name) for name in ("device", "precision", "measured", "speclens")}
-        write_file(rule, to_json(result.rule, about | {"pair": result.pair}))
-        say(f"The rule is in {rule}.")
-    if interrupted:
-        say("Stopped early: this is what there is. The same command goes on from here.")
-        raise typer.Exit(options.INTERRUPTED)
-    if result.is_disturbed(loads):
-        say("The machine was too busy to judge: run this again while other programs rest, with a new --out.")
-        raise typer.Exit(TOO_BUSY)
-    if not elsewhere and not all(result.pays(load) for load in {*loads}):
-        raise typer.Exit(NOT_PAYING)
+        _write_rule(rule, result.rule, about | {"pair": result.pair})
+    raise typer.Exit(_exit_code(result, loads, interrupted))
 
 
 def _measure(points, minutes: float | None) -> bool:
@@ -146,8 +136,6 @@ def _ask_servers(
 ) -> None:
     """Asks the question of a server with drafts and one without, as `server compare` does, with this command's exit
     codes."""
-    from engine.files import write_file
-    from engine.tools.bench.answer_rule import to_json
     from engine.tools.cli.server import compare
     from engine.tools.servers.comparison import rule_of
 
@@ -157,10 +145,28 @@ def _ask_servers(
     on, off, model = names
     loads = compare(on, off, model, file, limit, users, repeats, max_new_tokens, minutes=minutes)
     if rule:
-        write_file(rule, to_json(rule_of(loads), {"model": model}))
-        say(f"The rule is in {rule}.")
+        _write_rule(rule, rule_of(loads), {"model": model})
     if not all((speedup := load.speedup()) and speedup.tone == "faster" for load in loads):
         raise typer.Exit(NOT_PAYING)
+
+
+def _write_rule(file: Path, rule, about: dict) -> None:
+    from engine.files import write_file
+    from engine.tools.bench.answer_rule import to_json
+
+    write_file(file, to_json(rule, about))
+    say(f"The rule is in {file}.")
+
+
+def _exit_code(result, loads: tuple[int, ...], interrupted: bool) -> int:
+    """Returns the command's exit code, and says on stderr why the answer is not certain."""
+    if interrupted:
+        say("Stopped early: this is what there is. The same command goes on from here.")
+        return options.INTERRUPTED
+    if result.is_disturbed(loads):
+        say("The machine was too busy to judge: run this again while other programs rest, with a new --out.")
+        return TOO_BUSY
+    return 0 if result.is_elsewhere or all(map(result.pays, {*loads})) else NOT_PAYING
 
 
 def _print(result, as_json: bool, chosen: tuple) -> None:
@@ -175,14 +181,8 @@ def _print(result, as_json: bool, chosen: tuple) -> None:
         known = {"lead": lead(choice, origin), "engines": answers(choice)} if choice else {"lead": origin}
         print(json.dumps(to_dict(result) | {"configuration": known}, ensure_ascii=False, indent=1, allow_nan=False))
         return
-    words = sentences(result)
-    print(
-        "\n".join(
-            filter(
-                None, (words["alone"], words["answer"], words["kinds"], words["curve"], words["change"], words["sure"])
-            )
-        )
-    )
+    words, parts = sentences(result), ("alone", "answer", "kinds", "curve", "change", "sure")
+    print("\n".join(words[part] for part in parts if words[part]))
     if result.is_elsewhere:
         _print_recipes(choice, origin)
         return
