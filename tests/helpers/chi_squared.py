@@ -7,7 +7,9 @@ bound ten looks would accuse a right rule with a chance of 1e-5 at most. Power: 
 """
 
 from collections import Counter
+from collections.abc import Callable
 
+import torch
 from scipy.stats import chi2
 from tiny_models import logits_of
 
@@ -28,9 +30,14 @@ def joint_p_value(outputs: Counter, law: dict) -> float:
 
 def two_token_law(model, prompt: list[int], sampling) -> dict:
     """A transformers model's own joint law of the two tokens after ``prompt``."""
-    law, first = {}, warp(logits_of(model, prompt)[-1:], sampling)[0]
+    return joint_law(lambda ids: logits_of(model, ids)[-1:], prompt, sampling)
+
+
+def joint_law(logits_after: Callable[[list[int]], torch.Tensor], prompt: list[int], sampling) -> dict:
+    """The joint law of the two tokens after ``prompt``. ``logits_after``: ids → the next token's logits, [1, V]."""
+    law, first = {}, warp(logits_after(prompt), sampling)[0]
     for a in first.nonzero()[:, 0].tolist():
-        second = warp(logits_of(model, [*prompt, a])[-1:], sampling)[0]
+        second = warp(logits_after([*prompt, a]), sampling)[0]
         law |= {(a, b): float(first[a] * second[b]) for b in second.nonzero()[:, 0].tolist()}
     return law
 

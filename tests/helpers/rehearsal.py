@@ -9,6 +9,7 @@ import numpy as np
 import torch
 import transformers
 from fake_cuda import FakeCuda
+from shared_passes import drive
 from tiny_models import CHECKPOINTS, SMALL
 from unlike_tokenizers import letters
 
@@ -244,7 +245,6 @@ def run_together(
     the target's own captured passes, as one that was alone before the others came."""
     config = RunConfig("-", sampling=sampling, max_new_tokens=10, seed=3)
     words, reads, batch = WordTokenizer([str(i) for i in range(V)]), cuda.reads, Batch()
-    rounds: list[list[Round]] = [[] for _ in methods]
     with cuda.loading():
         runners = [target.fork() if i else target for i in range(len(methods))]
     drafters = [drafters_of(method, cuda, runner, patch) for method, runner in zip(methods, runners, strict=True)]
@@ -254,11 +254,8 @@ def run_together(
             policy = policy_of(own, 3)
             parts = (config, PROMPT, runner, own, policy, frozenset(), recorder)
             batch.add(i, SpeculativeDecoder(*parts, drafts_first=True).steps())
-        while batch:
-            for i, event in batch.step():
-                if isinstance(event, Exception):
-                    raise event
-                rounds[i].append(event)
+        found = drive(batch)
+    rounds = [found[i] for i in range(len(methods))]
     assert cuda.reads - reads == sum(map(len, rounds)), "a round reads the device once"
     return rounds
 

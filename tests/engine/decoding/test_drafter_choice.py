@@ -8,6 +8,7 @@ from typing import cast
 import pytest
 from chi_squared import CAUGHT, FALSE_ALARM, chi_squared, joint_p_value, markov_p_value
 from scipy.stats import chi2
+from toy_runs import ids_of
 
 from engine.config import SamplingParams
 from engine.decoding.draft_length import AdaptiveGamma, FixedGamma, Rate, ReplayedGamma
@@ -54,10 +55,6 @@ def chosen(policy, room: int, **keys) -> tuple[str, int]:
     return offer.drafter.name if offer else "", gamma
 
 
-def ids(rounds):
-    return [token.id for r in rounds for token in r.emitted]
-
-
 @pytest.mark.parametrize(("gamma", "acceptance"), [(None, "token"), (3, "token"), (None, "block")])
 def test_the_output_is_the_targets_own(gamma, acceptance):
     drafters = members()
@@ -70,7 +67,7 @@ def test_greedy_output_is_plain_decoding_whoever_drafts():
     plain = generate(TARGET, make_drafter("none", DRAFT), PROMPT, sampling=SamplingParams(), max_new_tokens=60)
     drafters = members()
     rounds = run(drafters, choice(drafters), SamplingParams())
-    assert ids(rounds) == plain
+    assert ids_of(rounds) == plain
     assert {r.drafter for r in rounds if r.parents} == {"ngram", "lm"}, "both were needed"
     assert all(r.drafter == "" for r in rounds if not r.draft_steps and not r.parents)
 
@@ -80,7 +77,7 @@ def test_a_run_repeats_with_its_choices_pinned():
     first = run(drafters, choice(drafters))
     pinned = ReplayedGamma([(r.gamma, r.draft_steps, r.drafter, r.parents) for r in first])
     again = run(members(), pinned)
-    assert ids(again) == ids(first) and [r.drafter for r in again] == [r.drafter for r in first]
+    assert ids_of(again) == ids_of(first) and [r.drafter for r in again] == [r.drafter for r in first]
 
 
 def test_each_takes_the_rounds_that_suit_it():
@@ -255,7 +252,7 @@ def test_greedy_texts_are_equal_whoever_the_clock_prefers():
     for paces in ({}, {"lm": 1.5, "toy-tree": 1.5}, {"quantised": 1.6, "lm": 0.7}):
         drafters = contest()
         rounds = run({d.name: d for d in drafters}, judged(drafters, paces), SamplingParams())
-        assert ids(rounds) == plain
+        assert ids_of(rounds) == plain
         who |= {each.drafter for each in rounds}
     assert {"lm", "quantised"} <= who
 

@@ -6,13 +6,14 @@ from functools import cache
 import pytest
 from paths import ASSETS
 from real_model import PAIR, differs_at_near_tie
+from shared_passes import drive
 
 from engine.config import METHODS, Constraint, RunConfig, SamplingParams
 from engine.errors import BadInput
 from engine.runtime.run_batch import RunBatch
 from engine.tools.bench.prompts import MEASUREMENT, read_prompts
 from engine.trace.branch import branch_config, config_of
-from engine.trace.trace import TraceBuilder, fold, from_json, to_json
+from engine.trace.trace import fold, from_json, to_json
 
 pytestmark = pytest.mark.xdist_group("real-model")
 
@@ -77,16 +78,13 @@ def test_drawn_answers_fit_the_schema_too(engine, method):
 
 @pytest.mark.slow
 def test_runs_that_share_passes_write_what_each_writes_alone(engine, plain):
-    batch, builders = RunBatch(engine, 3), [TraceBuilder() for _ in PROMPTS]
+    batch = RunBatch(engine, 3)
     for i, prompt in enumerate(PROMPTS):
         batch.add(i, config(prompt, "auto", gamma="auto"))
-    while batch:
-        for i, event in batch.step():
-            assert not isinstance(event, Exception), event
-            builders[i].add([event])
-    pairs = zip(builders, map(plain, PROMPTS), strict=True)
-    ties = [differs_at_near_tie(builder.trace, alone) for builder, alone in pairs]
-    assert sum(ties) <= 1 and all(any(each.parents for each in builder.trace.rounds) for builder in builders)
+    found = drive(batch)
+    traces = [fold(found[i]) for i in range(len(PROMPTS))]
+    ties = [differs_at_near_tie(trace, plain(prompt)) for trace, prompt in zip(traces, PROMPTS, strict=True)]
+    assert sum(ties) <= 1 and all(any(each.parents for each in trace.rounds) for trace in traces)
 
 
 def test_a_trace_says_what_the_grammar_did(engine, tmp_path):

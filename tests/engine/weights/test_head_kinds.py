@@ -3,6 +3,7 @@
 import pytest
 import torch
 import toy_head
+from shared_passes import drive
 from tiny_pairs import VOCABULARY, engine_in, generated, ids_of, model_folder, request, run
 
 from engine.config import METHODS, load_object
@@ -11,7 +12,6 @@ from engine.runtime.run_batch import RunBatch
 from engine.tools.training import export
 from engine.tools.training.kinds import EXPORTERS, STUDENTS
 from engine.trace.costs import CostModel
-from engine.trace.events import RunFinished
 from engine.weights.catalogue import get_pair
 from engine.weights.checkpoint_dir import head_method
 from engine.weights.head_kinds import HEAD_KINDS
@@ -44,14 +44,13 @@ def test_a_new_kind_is_known_by_its_folder_loaded_and_drafts(pair, runtime):
 
 def test_it_shares_passes_and_is_refused_as_a_target(pair):
     name, _ = pair
-    engine, found = engine_in("torch", name, "toy"), []
+    engine = engine_in("torch", name, "toy")
     engine._costs = COSTS
     batch = RunBatch(engine, 2)
     for i in range(2):
         batch.add(i, request(name, "toy", gamma=1, max_new_tokens=6))
-    while len(batch):
-        found += [event for _, event in batch.step() if isinstance(event, RunFinished)]
-    assert len(found) == 2 and found[0].text == found[1].text
+    one, other = (events[-1] for events in drive(batch).values())
+    assert one.reason == other.reason == "length" and one.text == other.text
     with pytest.raises(BadInput, match="holds a toy head, which only drafts for a target"):
         get_pair(name.split("+")[1])
 

@@ -10,6 +10,7 @@ from collections import Counter
 import numpy as np
 import pytest
 from chi_squared import CAUGHT, FALSE_ALARM, joint_p_value
+from shared_passes import drive
 from toy_laws import slow
 from unlike_tokenizers import toy_translation
 
@@ -147,12 +148,8 @@ def test_a_draft_with_other_tokens_keeps_the_law(kind):
 @pytest.mark.parametrize("path", ["lm", "blind", "without_replacement", "grammar"])
 def test_shared_passes_write_what_each_run_writes_alone(path):
     alone = [answer(decoder(PATHS[path](), seed)) for seed in range(8)]
-    runs, batch = [decoder(PATHS[path](), seed) for seed in range(8)], Batch()
-    for seed, run in enumerate(runs):
-        batch.add(seed, run.steps())
-    while batch:
-        for _, event in batch.step():
-            assert not isinstance(event, Exception), event
+    runs = [decoder(PATHS[path](), seed) for seed in range(8)]
+    drive(Batch(), {0: enumerate(runs)})
     assert [*map(output, runs)] == alone and len({*alone}) > 2
 
 

@@ -5,14 +5,13 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from chi_squared import CAUGHT, FALSE_ALARM, joint_p_value
+from chi_squared import CAUGHT, FALSE_ALARM, joint_law, joint_p_value
 from tiny_models import seeded
 from tiny_pairs import VOCABULARY, ids_of, model_folder, run
 
 from engine.config import SamplingParams
 from engine.errors import Unavailable
 from engine.runtime.engine import load_engine
-from engine.sampling.warping import warp
 from engine.tools.training import export
 from engine.tools.training.students import EagleStudent
 from engine.tools.training.teacher import Teacher
@@ -57,18 +56,14 @@ def own_law(engine, prompt: list[int], sampling) -> dict:
     """The engine's target's own joint law of the two tokens after ``prompt``."""
     runner = engine.target.runner
 
-    def after(ids):
+    def logits_after(ids):
         runner.reset(len(prompt) + 8)
         runner.prefill(ids[:-1])
-        row = warp(runner.forward(torch.tensor(ids[-1:])), sampling)[0]
+        row = runner.forward(torch.tensor(ids[-1:])).clone()
         runner.release()
         return row
 
-    law, first = {}, after(prompt)
-    for a in first.nonzero()[:, 0].tolist():
-        second = after([*prompt, a])
-        law |= {(a, b): float(first[a] * second[b]) for b in second.nonzero()[:, 0].tolist()}
-    return law
+    return joint_law(logits_after, prompt, sampling)
 
 
 @pytest.mark.slow
