@@ -29,14 +29,14 @@ def refused(bare, *texts: str) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("texts", [page for _, page in RIGHT_WRITINGS], ids=lambda texts: texts[0])
-def test_a_right_rule_passes_however_it_is_written(bare, texts):
+def test_page_passes_a_right_rule_however_it_is_written(bare, texts):
     grade = graded(bare, *texts)
     assert grade["verdict"] == "right" and not grade["mistakes"] and all(each["isRight"] for each in grade["decisions"])
     assert grade["alpha"] == grade["rightAlpha"] and len(grade["decisions"]) == 11
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_a_wrong_rule_is_named_by_its_law(bare, name):
+def test_page_names_a_wrong_rule_by_its_law(bare, name):
     (hole,) = WRONG[name][1]
     grade = graded(bare, *with_holes(RIGHT_ON_PAGE, WRONG[name][1]))
     assert grade["verdict"] == "wrong" and [each["hole"] for each in grade["mistakes"]] == [hole]

@@ -57,7 +57,7 @@ def test_length_of_this_engine_alone_is_no_configuration_for_another():
     assert lead(auto).startswith("Only γ = auto")
 
 
-def test_a_plan_counts_its_work():
+def test_a_plan_of_a_sweep_counts_its_work():
     changes = {"kinds": ["quote", "chat"], "each": 2.0, "temperatures": [0, 1], "repeats": 3, "own": " mine "}
     _, plan = SWEEP.parse(asked(gammas=[1, AUTO], **changes))
     assert plan.gammas == (1, AUTO) and plan.categories == ("chat", "quote")

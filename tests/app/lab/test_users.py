@@ -55,7 +55,7 @@ def figures(*args, **more) -> dict:
     return json.loads(view.draw(result(*args, **more), SHORT)["charts"])["figures"]
 
 
-def test_a_plan_counts_its_work():
+def test_a_plan_of_users_counts_its_work():
     asked = {"methods": ["ngram", AUTO], "contexts": [LONG, SHORT], "gamma": AUTO, "repeats": 3.0}
     _, plan = USERS.parse(form(numbers=" 16;2 2\n1", **asked))
     assert plan.users == (1, 2, 16) and plan.contexts == (SHORT, LONG) and plan.gamma == AUTO

@@ -114,7 +114,7 @@ def test_the_draft_must_fit_beside_the_target(pairs, monkeypatch):
     assert run(engine, "ngram").text
 
 
-def test_the_same_seed_gives_the_same_trace(engine):
+def test_an_engine_gives_the_same_trace_for_the_same_seed(engine):
     one, two, other = (run(engine, "lm", temperature=1.0, seed=seed, max_new_tokens=40) for seed in (5, 5, 6))
     assert without_clocks(one) == without_clocks(two) and one.text != other.text
 

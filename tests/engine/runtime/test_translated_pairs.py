@@ -111,7 +111,7 @@ def test_a_text_that_outgrows_the_draft_s_context_is_finished_without_it(unlike,
 
 
 @pytest.mark.parametrize(("target", "draft"), PAIRS[:1])
-def test_a_draft_that_reads_late_drafts_as_if_it_had_read_before(unlike, target, draft):
+def test_a_translated_draft_reads_late_and_drafts_as_before(unlike, target, draft):
     late, at_once, blindly = read_late_at_once_and_blindly(engine(unlike, target, draft), "lm")
     assert late == at_once != blindly
 

@@ -92,7 +92,7 @@ WRONG = {mutant.name: mutant.rules for mutant in MUTANTS} | {
 @pytest.mark.parametrize(
     "name", ["block-stops", "block-residual", "traversal-weight", "traversal-q-unscaled", *list(WRONG)[-2:]]
 )
-def test_the_law_tells_wrong_rules_apart(name):
+def test_the_law_tells_wrong_rules_of_blocks_apart(name):
     if name.startswith("block"):
         rule, parents = as_rule(WRONG[name].function(ACCEPTANCE["block"].chain)), (0, 1)
         integrate = law if name == "block-stops" else block_law
@@ -124,7 +124,7 @@ def drawn_tree(seed: int, parents, vocabulary: int = 6):
 
 @quick
 @given(seed=st.integers(0, 10_000), N=st.integers(1, 9), drawn=st.booleans())
-def test_a_tree_gives_the_verdict_of_a_walk_from_node_to_node(seed, N, drawn):
+def test_traversal_gives_the_verdict_of_a_walk_from_node_to_node(seed, N, drawn):
     """The walk is written out once more in `mutants.traversal_rules`."""
     parents = random_tree(seed, N)
     p, q, tokens, u, u_closing = drawn_tree(seed, parents, vocabulary=12)
@@ -204,7 +204,7 @@ def test_after_a_draft_that_the_target_rules_out_nothing_is_accepted(rule):
 
 @quick
 @given(st.integers(0, 10_000), st.sampled_from([0.0, 2.0**-24, 0.5, ONE]), st.integers(1, 6), st.booleans())
-def test_nothing_impossible_comes_out(seed, value, N, is_tree):
+def test_nothing_impossible_comes_out_of_blocks(seed, value, N, is_tree):
     """p is within 1e-8 of q, disjoint from it, or a point mass."""
     parents, rule = (random_tree(seed, N), verify_traversal) if is_tree else (tuple(range(N)), block)
     _, q, tokens, _, closing = drawn_tree(seed, parents)

@@ -70,7 +70,7 @@ def test_every_layout_drafts_by_transformers_layers(target, tmp_path, monkeypatc
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
 @pytest.mark.parametrize("name", ["speculators, Llama", "EAGLE-1"])
-def test_greedy_output_is_the_targets_own(target, tmp_path, name, runtime):
+def test_greedy_output_is_the_targets_own_in_each_layout(target, tmp_path, name, runtime):
     """The head's size counts every tensor but the maps of its words."""
     tensors = write(tmp_path / "head", *TABLE[name]).tensors
     engine = load_unrounded(f"{target.folder}+{tmp_path / 'head'}", "eagle", runtime)

@@ -194,7 +194,7 @@ def test_a_prompt_of_one_token_has_no_state_to_read_yet(heads, engines, method):
 
 @EACH_METHOD
 @pytest.mark.parametrize("temperature", [0.9, pytest.param(0.0, marks=pytest.mark.slow)])
-def test_a_run_repeats_from_its_own_pins(engines, monkeypatch, method, temperature):
+def test_a_run_with_a_head_repeats_from_its_own_pins(engines, monkeypatch, method, temperature):
     """It does so even where drafting no longer pays."""
     engine, asked = engines(method), {"gamma": "auto", "max_new_tokens": 40, "temperature": temperature}
     two = 1.1 if METHODS[method].drafts_at_once else 1.005

@@ -41,7 +41,7 @@ KINDS = pytest.mark.parametrize("kind", [IntersectionDrafter, ReencodingDrafter]
 
 @pytest.mark.parametrize("name", ["all", *slow("plain")])
 @KINDS
-def test_the_joint_law_of_whole_outputs(kind, name):
+def test_the_joint_law_of_whole_outputs_with_other_tokens(kind, name):
     assert whole_p_value(TARGET, drafter(kind), SAMPLINGS[name], 300, 3, gamma=2, max_new_tokens=5) > FALSE_ALARM
 
 

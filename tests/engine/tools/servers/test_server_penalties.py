@@ -43,7 +43,7 @@ def test_only_a_mistake_lets_drafts_change_a_penalised_text(runner, asked):
     assert not differs or runner in is_wrong
 
 
-def test_a_right_server_passes():
+def test_a_server_that_penalises_rightly_passes():
     assert {name: each.state for name, each in findings(server(), server(gamma=0)).items()} == dict.fromkeys(
         NAMES, "right"
     )
