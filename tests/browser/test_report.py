@@ -35,7 +35,8 @@ def test_a_report_has_name_lessons_guesses_exercises_and_runs(open_offline, site
     page.locator(".sl-guess input").fill("20")
     page.get_by_role("button", name="Reveal").click()
     page.evaluate("""localStorage.setItem('speclens-practice',
-        JSON.stringify({ version: 1, kinds: { best_gamma: { right: 2, first: 1, tries: 4 } }, sets: [] }))""")
+        JSON.stringify({ version: 1, kinds: { best_gamma: { right: 2, first: 1, tries: 4 } }, sets: [
+          { seed: 417, answers: { best_gamma: { text: '6.5', tries: 3, hints: 1, end: '' } } }] }))""")
     page.evaluate("location.hash = '#rule'")
     rule = page.locator(".sl-rule-boxes section").first
     for texts in (("p / q", "p", "p"), RULE, ("p / q", "q", "p")):  # a wrong one after it takes nothing back
@@ -57,6 +58,7 @@ def test_a_report_has_name_lessons_guesses_exercises_and_runs(open_offline, site
     (lesson,) = data["lessons"]
     assert lesson["lesson"] == LESSON and lesson["guesses"][0]["guess"] == "20"
     assert data["exercises"] == {"best_gamma": {"right": 2, "first": 1, "tries": 4}}
+    assert data["sets"][0]["seed"] == 417
     assert data["rules"] == [{"rule": "The rule in three holes", "texts": list(RULE), "isRight": True}]
     (run,), metrics = data["runs"], compute_metrics(load(RUN))
     assert from_json(json.dumps(run["trace"])) == load(RUN)
@@ -67,7 +69,8 @@ def test_a_report_has_name_lessons_guesses_exercises_and_runs(open_offline, site
     report = open_offline(path)
     expect(report.locator("h1")).to_have_text(f"SpecLens: the report of {NAME}")
     numbers = (f"α = {metrics.alpha.value:.2f}", f"τ = {metrics.tau.value:.2f}")
-    for words in ("never words.", "The best γ", "; ".join(RULE), *numbers):
+    guesses = "0 lessons finished; 1 of 1 first guess right."
+    for words in (guesses, "never words.", "The best γ", "417The best γ6.531✗", "; ".join(RULE), *numbers):
         expect(report.locator("body")).to_contain_text(words)
     assert report.locator("script").count() == 0 and report.evaluate("window.pwned") is None
     assert violations(report) == []

@@ -92,8 +92,7 @@ export function mountReport(box, lessons, kinds, progress, isServed) {
   function report() {
     const at = new Date().toISOString().slice(0, 16).replace('T', ' ');
     const own = { name: name.value.trim(), words: words.value.trim(), at: `${at} UTC` };
-    const practice = readPractice().kinds;
-    const [guesses, rules] = [readGuesses(), readRules()];
+    const [guesses, practice, rules] = [readGuesses(), readPractice(), readRules()];
     return reportData({ ...own, lessons, read: progress.read, guesses, practice, rules, runs });
   }
   const fileName = (data, end) => {

@@ -41,8 +41,8 @@ export function readTrace(name, text) {
   return trace;
 }
 
-// ``lessons``: the list; ``read(slug)``: the progress in one; ``guesses``: as guess_log.js keeps them; ``practice``: the
-// solved exercises by kind; ``rules``: what the learner wrote, by title; ``runs``: [{file, trace}].
+// ``lessons``: the list; ``read(slug)``: the progress in one; ``guesses``: as guess_log.js keeps them; ``practice``: as
+// practice_progress.js does; ``rules``: what the learner wrote, by title; ``runs``: [{file, trace}].
 export function reportData({ name, words, at, lessons, read, guesses, practice, rules, runs }) {
   const ofLesson = ({ slug, number, title, steps }) => {
     const { done, over } = read(slug),
@@ -66,12 +66,30 @@ export function reportData({ name, words, at, lessons, read, guesses, practice, 
     name,
     words,
     lessons: begun,
-    exercises: practice,
+    exercises: practice.kinds,
+    sets: practice.sets,
     rules: Object.entries(rules)
       .filter(([, { isChecked, solved }]) => isChecked || solved)
       .map(([rule, { texts, solved }]) => ({ rule, texts: solved ?? texts, isRight: Boolean(solved) })),
     runs: runs.map(({ file, trace }) => ({ file, ...summaryOf(trace), trace })),
   };
+}
+
+const ENDS = { right: '✓', shown: 'solution read' };
+
+// The answers to each set of numbers, which a teacher opens by the same seed. ``titleOf(kind)``: the exercise's title.
+const answersOf = (sets, titleOf) =>
+  sets.flatMap(({ seed, answers }) =>
+    Object.entries(answers)
+      .filter(([, { tries, end }]) => tries || end)
+      .map(([kind, { text, tries, hints, end }]) => [seed, titleOf(kind), text, tries, hints, ENDS[end] ?? '✗']),
+  );
+
+function sumOf(lessons) {
+  const guesses = lessons.flatMap(each => each.guesses),
+    right = guesses.filter(each => each.isRight).length;
+  const over = lessons.filter(each => each.isOver).length;
+  return `${quantity(over, 'lesson')} finished; ${right} of ${quantity(guesses.length, 'first guess')} right.`;
 }
 
 const table = (heads, rows) =>
@@ -114,17 +132,20 @@ h3,tr,pre{break-inside:avoid}`;
 export function reportPage(data, kinds) {
   const policy = "default-src 'none'; style-src 'unsafe-inline'",
     title = data.name ? `SpecLens: the report of ${data.name}` : 'SpecLens: a report';
+  const titleOf = kind => kinds.find(({ name }) => name === kind)?.title ?? kind;
   const exercises = Object.entries(data.exercises).map(([kind, { right = 0, first = 0, tries = 0 }]) => [
-    kinds.find(({ name }) => name === kind)?.title ?? kind,
+    titleOf(kind),
     right,
     first,
     tries,
   ]);
+  const answers = answersOf(data.sets, titleOf);
   const rules = data.rules.map(({ rule, texts, isRight }) => [rule, texts.join('; '), isRight ? '✓' : '✗']);
   const parts = [
     data.words && `<p>${asHtml(data.words)}</p>`,
-    `<h2>Lessons</h2>${data.lessons.map(lessonPart).join('') || '<p>None yet.</p>'}`,
+    `<h2>Lessons</h2><p>${sumOf(data.lessons)}</p>${data.lessons.map(lessonPart).join('')}`,
     exercises.length && `<h2>Exercises</h2>${table(['Exercise', 'Solved', 'At the first try', 'Answers'], exercises)}`,
+    answers.length && table(['Numbers', 'Exercise', 'My last answer', 'Answers', 'Hints', ''], answers),
     data.rules.length && `<h2>Rules that I wrote</h2>${table(['Exercise', 'My rule', ''], rules)}`,
     data.runs.length && `<h2>My runs</h2>${data.runs.map(runPart).join('')}`,
   ];
