@@ -11,7 +11,7 @@ from app.api.endpoints import Api
 from app.api.http import http_routes
 from app.jobs.service import Service
 from app.lab.page import lab
-from app.lessons_tab.handlers import ROUTES
+from app.lessons_tab import handlers as lessons_tab
 from app.lessons_tab.page import STYLES as LESSON_STYLES
 from app.lessons_tab.page import lessons
 from app.playground import engine_status, share_panel
@@ -167,7 +167,7 @@ def launch_options(service: Service) -> dict:
                 script_route(),
                 tab_page.route(tab),
                 *operator_routes(service),
-                *ROUTES,
+                *lessons_tab.routes(service.limits.solutions),
             ],
             # The script loads beside gradio's own; its ``head`` option would come after those have run.
             "middleware": [

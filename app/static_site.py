@@ -84,7 +84,7 @@ def files(engine: BrowserEngine | None = None, has_solutions: bool = True) -> It
         for scenario in lesson.scenarios:
             if scenario.trace:
                 runs[scenario.trace] = (scenario.title, traces[scenario.name], None)
-    papers = _paper_links(has_solutions)
+    papers = {f"{name}.html": title for name, title in handlers.titles(has_solutions).items()}
     yield "index.html", _lessons(rendered, pages, papers)
     yield MINUTE, handlers.minute_alone("index.html")
     yield PRACTICE, practice.sheet(glossary(), has_solutions)
@@ -139,11 +139,6 @@ def _list(name: str, pages: Pages, links: dict[str, str]) -> str:
     items = "".join(f"<li>{_link(target, title)}</li>" for target, title in links.items())
     body = f'{_head(name, pages)}<main><ul class="sl-site-list">{items}</ul></main>'
     return document(f"SpecLens: {pages[name]}", body, ())
-
-
-def _paper_links(has_solutions: bool) -> Pages:
-    """Returns the title of each page for teachers by its file; the plans have the answers of the tickets."""
-    return {f"{name}.html": title for name, title in handlers.TITLES.items() if has_solutions or name == "tickets"}
 
 
 def _sheet_links(rendered: list[dict]) -> Iterator[tuple[str, str]]:

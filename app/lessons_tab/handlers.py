@@ -1,6 +1,9 @@
-"""Serves lessons over HTTP and fills the playground's controls for "Run it live"."""
+"""Serves lessons over HTTP and fills the playground's controls for "Run it live".
 
-from functools import lru_cache
+Without solutions the notes for teachers, the key to the exercises and the plans, which answer the tickets, are left out.
+"""
+
+from functools import lru_cache, partial
 from threading import Lock
 from typing import Any
 
@@ -24,17 +27,17 @@ from lessons.loader import glossary, lessons, minute, run
 from lessons.schema import TRACES
 
 
-def contents() -> str:
-    return encode(value())
+def contents(has_solutions: bool = True) -> str:
+    return encode(value(has_solutions))
 
 
 ALONE = "speclens/minute"  # the address of the page of sixty seconds
 
 
-def value() -> dict[str, Any]:
+def value(has_solutions: bool = True) -> dict[str, Any]:
     """Returns the list of lessons, the page before it with its own address, the exercises of both kinds, and the pages
     for teachers."""
-    papers = {f"speclens/papers/{name}": title for name, title in TITLES.items()}
+    papers = {f"speclens/papers/{name}": title for name, title in titles(has_solutions).items()}
     pages = {"minute": {**_minute(), "alone": ALONE}, "practice": practice.page(glossary()), "papers": papers}
     return {"lessons": view.contents(lessons()), "rule": own_rule.exercise()} | pages
 
@@ -58,25 +61,25 @@ FORMS = {
 _RENDERING = Lock()
 
 
-def page(number: int, form: str = "") -> str | None:
+def page(number: int, form: str = "", has_solutions: bool = True) -> str | None:
     """Returns a lesson with its runs as JSON, or one of its printed pages; None for an unknown number or form. Each is
     rendered once, however many ask for it at once, and kept."""
     with _RENDERING:
-        return _render(number, form)
+        return _render(number, form, has_solutions)
 
 
 @lru_cache(maxsize=128)
-def _render(number: int, form: str) -> str | None:
+def _render(number: int, form: str, has_solutions: bool) -> str | None:
     lesson = next((each for each in lessons() if each.number == number), None)
-    if lesson is None or form not in FORMS:
+    if lesson is None or form not in FORMS or (form == "teacher" and not has_solutions):
         return None
     runs = {scenario.name: run(scenario) for scenario in lesson.scenarios}
-    return FORMS[form][0](view.page(lesson, runs, glossary()))
+    return FORMS[form][0](view.page(lesson, runs, glossary()) | ({} if has_solutions else {"teacher": []}))
 
 
-def _answer(request) -> Response:
+def _answer(request, has_solutions: bool) -> Response:
     form = request.path_params.get("form", "")
-    text = page(request.path_params["number"], form)
+    text = page(request.path_params["number"], form, has_solutions)
     if text is None:
         return JSONResponse({"problem": "There is no such lesson."}, status_code=404)
     return Response(text, media_type=FORMS[form][1], headers={"Cache-Control": "no-cache"})
@@ -90,32 +93,44 @@ TITLES = {"teacher": teaching.PLANS, "tickets": teaching.TICKETS}
 PAPERS = {"teacher": teaching.plans_page, "tickets": teaching.tickets_page}
 
 
+def titles(has_solutions: bool) -> dict[str, str]:
+    """Returns the titles of the pages for teachers, by their names."""
+    return {name: title for name, title in TITLES.items() if has_solutions or name == "tickets"}
+
+
 @lru_cache(maxsize=len(PAPERS))
 def paper(name: str) -> str:
     """Returns one of the pages for teachers, as the text of an HTML file."""
     return PAPERS[name](loader.teaching(), lessons())
 
 
-def _paper(request) -> Response:
+def _paper(request, has_solutions: bool) -> Response:
     name = request.path_params["name"]
-    if name not in PAPERS:
+    if name not in titles(has_solutions):
         return JSONResponse({"problem": "There is no such page."}, status_code=404)
     return Response(paper(name), media_type="text/html", headers={"Cache-Control": "no-cache"})
 
 
-@lru_cache(maxsize=1)
-def _practice_sheet() -> str:
-    return practice.sheet(glossary())
+@lru_cache(maxsize=2)
+def _practice_sheet(has_solutions: bool) -> str:
+    return practice.sheet(glossary(), has_solutions)
 
 
-def _answer_practice(request) -> Response:
-    return Response(_practice_sheet(), media_type="text/html", headers={"Cache-Control": "no-cache"})
+def _answer_practice(_, has_solutions: bool) -> Response:
+    text = _practice_sheet(has_solutions)
+    return Response(text, media_type="text/html", headers={"Cache-Control": "no-cache"})
 
 
-# A plain route and no gradio event, because a class of thirty opens the same text at once.
-ROUTES = [Route(f"/speclens/lessons/{{number:int}}{end}", _answer) for end in ("", "/{form}")]
-ROUTES += [Route(f"/{ALONE}", _alone), Route("/speclens/papers/{name}", _paper)]
-ROUTES.append(Route("/speclens/practice", _answer_practice))
+def routes(has_solutions: bool = True) -> list[Route]:
+    """Returns plain routes and no gradio events, because a class of thirty opens the same text at once."""
+    answers = {
+        "lessons/{number:int}": _answer,
+        "lessons/{number:int}/{form}": _answer,
+        "papers/{name}": _paper,
+        "practice": _answer_practice,
+    }
+    known = [Route(f"/speclens/{at}", partial(reply, has_solutions=has_solutions)) for at, reply in answers.items()]
+    return [*known, Route(f"/{ALONE}", _alone)]
 
 
 class LessonHandlers:

@@ -18,6 +18,6 @@ STYLES = tuple(f"lessons/{name}.css" for name in (*_STYLED, "rule/write_rule", "
 
 def lessons(service: Service, tabs: gr.Tabs, stage: gr.HTML, controls: list) -> None:
     """Lays out the tab. ``stage``: the playground's; ``controls``: all of them, in the order of form.NAMES."""
-    shown = component("lesson", contents(), player=template("stage", id="lesson-player"))
+    shown = component("lesson", contents(service.limits.solutions), player=template("stage", id="lesson-player"))
     filled = shown.live(LessonHandlers(service).live, None, [stage, *controls], **QUIET)
     filled.then(lambda: gr.Tabs(selected="playground"), None, tabs, **QUIET)

@@ -54,7 +54,8 @@ class Limits:
     visitor's choice may download weights. ``own_models``: whether visitors may name folders and models of the hub.
     ``log``: whether each run is a line of JSON on stdout. ``tab``: where an engine in a visitor's tab gets the model's
     file, "none" for a page without one. ``hosts``: names of this server beside the usual ones, and of sites whose pages
-    may send it requests.
+    may send it requests. ``solutions``: whether the lessons bring their
+    notes, plans and keys for teachers.
 
     Nothing limits how often visitors may ask, because each has one run at a time and the queue is limited. A program
     that asks over HTTP may have several, so there each address has `per_address`.
@@ -74,6 +75,7 @@ class Limits:
     log: bool = False
     tab: str = "none"
     hosts: tuple[str, ...] = ()
+    solutions: bool = True
 
     @property
     def per_address(self) -> int:
@@ -98,6 +100,7 @@ class Limits:
             # A visitor who has the page alone needs no second engine, and so no download of one.
             tab=os.environ.get("SPECLENS_TAB", "beside" if is_open_to_others(os.environ) else "none").strip(),
             hosts=_names("SPECLENS_HOSTS") or (("*",) if is_hosted() else ()),  # a hosted page is public by any name
+            solutions=_switch("SPECLENS_SOLUTIONS", True),
         )
 
     def check(self, config: RunConfig) -> None:

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from app.form import NAMES, settings
 from app.jobs.service import Service
 from app.lessons_tab import handlers, sheets, view
-from app.lessons_tab.handlers import ROUTES, LessonHandlers, contents, page
+from app.lessons_tab.handlers import LessonHandlers, contents, page, routes
 from app.lessons_tab.variables import names
 from app.server.limits import Limits
 from engine.files import ASSETS
@@ -414,7 +414,7 @@ def test_the_numbers_of_a_toy_run_are_what_its_rounds_say_every_time():
 
 
 def test_a_lesson_is_served_and_an_unknown_one_is_refused():
-    with TestClient(Starlette(routes=ROUTES)) as client:
+    with TestClient(Starlette(routes=routes())) as client:
         assert client.get("/speclens/lessons/1").json()["number"] == 1
         assert client.get("/speclens/lessons/99").status_code == 404
     assert "<" not in page(1)  # nothing in it can become a tag
@@ -430,7 +430,7 @@ def test_thirty_who_open_a_lesson_at_once_get_one_rendering_of_it(monkeypatch):
         together.wait(timeout=60)
         return client.get("/speclens/lessons/0")
 
-    with TestClient(Starlette(routes=ROUTES)) as client, ThreadPoolExecutor(30) as pupils:
+    with TestClient(Starlette(routes=routes())) as client, ThreadPoolExecutor(30) as pupils:
         answers = list(pupils.map(visit, [client] * 30))
     assert {answer.status_code for answer in answers} == {200} and len({answer.content for answer in answers}) == 1
     assert len(rendered) == 1

@@ -1,5 +1,6 @@
 """What a teacher takes to class: plans that add up, a handout for each lesson, and tickets without their answers."""
 
+import json
 import re
 from html import unescape
 
@@ -8,7 +9,7 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from app import static_site
-from app.lessons_tab.handlers import ROUTES, TITLES, paper
+from app.lessons_tab.handlers import TITLES, contents, paper, routes
 from lessons import loader
 from lessons.loader import lessons, teaching
 from lessons.schema import LessonError
@@ -49,10 +50,23 @@ def test_a_site_without_solutions_has_tickets_and_no_plans():
 
 
 def test_served_pages_are_those_of_the_site():
-    client = TestClient(Starlette(routes=ROUTES))
+    client = TestClient(Starlette(routes=routes()))
     for name, title in TITLES.items():
         assert f"<title>SpecLens: {title}</title>" in client.get(f"/speclens/papers/{name}").text
     assert client.get("/speclens/papers/nothing").status_code == 404
+
+
+def test_a_served_page_without_solutions_answers_nothing_of_theirs():
+    client = TestClient(Starlette(routes=routes(has_solutions=False)))
+    open_to_all = TestClient(Starlette(routes=routes()))
+    for hidden in ("papers/teacher", "lessons/1/teacher"):
+        assert open_to_all.get(f"/speclens/{hidden}").status_code == 200
+        assert client.get(f"/speclens/{hidden}").status_code == 404
+    assert json.loads(contents(has_solutions=False))["papers"].keys() == {"speclens/papers/tickets"}
+    for shown in ("papers/tickets", "lessons/1/class", "practice"):
+        assert client.get(f"/speclens/{shown}").status_code == 200
+    assert client.get("/speclens/lessons/1").json()["teacher"] == []
+    assert len(client.get("/speclens/practice").text) < len(open_to_all.get("/speclens/practice").text)
 
 
 @pytest.mark.parametrize(("old", "new", "said"), [

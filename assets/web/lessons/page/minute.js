@@ -23,13 +23,15 @@ const addedTexts = ({ drafts, own }) => [
 export const movesOf = rounds =>
   rounds.flatMap((each, round) => (each.drafts.length ? MOVES : ['keep']).map(move => ({ round, move })));
 
-// What a move has brought: the tokens that are written, and how many there would be by then without guesses. A
-// round counts once its last move is made.
+// What a move has brought: the tokens that are written, how many there would be by then without guesses, and the passes
+// for which that text has been complete. A round counts once its last move is made.
 export function standing(rounds, { round, move }) {
   const over = rounds.slice(0, round + (move === 'keep')),
     time = over.length ? over[over.length - 1].at : 0;
-  const texts = over.flatMap(addedTexts);
-  return { texts, alone: Math.min(Math.floor(time + 1e-9), rounds.flatMap(addedTexts).length) };
+  const texts = over.flatMap(addedTexts),
+    passes = Math.floor(time + 1e-9),
+    total = rounds.flatMap(addedTexts).length;
+  return { texts, alone: Math.min(passes, total), waits: Math.max(0, passes - total) };
 }
 
 // What became of a round's guesses, in a sentence.
@@ -142,7 +144,7 @@ function makeMinute(page, markup, links) {
   function draw() {
     const { round, move } = moves[at],
       now = rounds[round],
-      { texts, alone } = standing(rounds, moves[at]),
+      { texts, alone, waits } = standing(rounds, moves[at]),
       before = rounds.slice(0, round).flatMap(addedTexts).join('');
     const isKept = move === 'keep',
       seen = now.drafts.filter(([words]) => words), // the end of a text has none
@@ -156,7 +158,8 @@ function makeMinute(page, markup, links) {
     for (const each of Object.keys(NAMES)) steps[each].toggleAttribute('data-now', each === current);
     const tokenWords = count => quantity(count, 'token');
     bars.drafted.set('with guesses', texts.length / total, tokenWords(texts.length));
-    bars.alone.set('one at a time', alone / total, tokenWords(alone));
+    const since = waits ? `, ${quantity(waits, 'pass')} ago` : '';
+    bars.alone.set('one at a time', alone / total, tokenWords(alone) + since);
     setText(result, isKept && at > first ? verdictOn(now) : '');
     end.hidden = !isOver();
     if (isOver()) breaking.hidden = false;
