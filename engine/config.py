@@ -14,6 +14,7 @@ MAX_NODES = 64  # drafts of a tree
 MAX_SHARERS = 64  # runs that share a pass
 MAX_WAITING = 30  # runs in a device's queue
 MAX_NEW_TOKENS = 8192
+NGRAM_LONGEST = 8  # tokens of the longest match that `ngram` looks up
 AUTO = "auto"
 DEFAULT_PAIR = "smollm2-135m"
 PRECISIONS = (AUTO, "fp32", "bf16", "fp16", "int8", "int4")

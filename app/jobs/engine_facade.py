@@ -24,7 +24,6 @@ from engine.weights.store import locate
 
 if TYPE_CHECKING:
     from engine.weights.own_models import OwnModelReport
-    from engine.weights.specs import PairSpec
 
     CheckModel = Callable[[PairSpec, str, dict[str, float]], OwnModelReport]
 

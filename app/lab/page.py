@@ -21,7 +21,7 @@ QUESTIONS = {
     "distribution": "Many seeded runs against the target's own distribution; then break the rule.",
     "users": "Many users share each pass. How much do they get together, and does drafting still pay?",
 }
-EXPERIMENTS: dict[str, type[Experiment]] = {
+EXPERIMENTS: dict[str, type[Experiment]] = {  # in the order of LABS
     "answer": Answer, "theory": Theory, "sweep": Sweep, "compare": Compare, "distribution": Distribution,
     "users": Users,
 }  # fmt: skip

@@ -1,6 +1,6 @@
 """Serves lessons over HTTP and fills the playground's controls for "Run it live".
 
-Without solutions the notes for teachers, the key to the exercises and the plans, which answer the tickets, are left out.
+Without solutions, the notes for teachers, the key to the exercises and the plans, which answer the tickets, stay away.
 """
 
 from functools import lru_cache, partial

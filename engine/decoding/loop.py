@@ -1,4 +1,4 @@
-"""Runs speculative decoding: draft, verify, accept, commit, yield. Start reading here.
+"""Runs speculative decoding: draft, verify, accept, commit, yield. `reference.py` is the same on one page: start there.
 
 The plain baseline is this loop with no drafts: same kernels, same cache, so that a speedup never comes from two code
 paths. It yields tensor-free events, polls a cancel flag every round, and knows neither screens nor queues. It also

@@ -11,13 +11,12 @@ from functools import partial
 from itertools import islice
 from typing import ClassVar
 
-from engine.config import MAX_GAMMA, MAX_NODES
+from engine.config import MAX_GAMMA, MAX_NODES, NGRAM_LONGEST
 from engine.device import to_device
 from engine.drafters.base import Draft, Drafter, DrafterSetup, DraftOffer, DraftPolicy
 from engine.drafters.token_tree import Shape, TokenTree
 
-LONGEST = 8  # tokens of the longest match that is looked up
-_GROWING = (*range(1, LONGEST), *(LONGEST,) * MAX_GAMMA)
+_GROWING = (*range(1, NGRAM_LONGEST), *(NGRAM_LONGEST,) * MAX_GAMMA)
 _OCCURRENCES = 8  # that a tree is made of
 _DEPTH = 8  # tokens that are copied from an earlier occurrence than the last
 
@@ -38,15 +37,15 @@ class NgramDrafter(Drafter):
 
     def start(self, prompt: Sequence[int], setup: DrafterSetup) -> None:
         self.setup = setup
-        self._follow: list[dict[tuple[int, ...], int]] = [{} for _ in range(LONGEST + 1)]  # n-gram -> index after it
-        self._earlier: list[dict[int, int]] = [{} for _ in range(LONGEST + 1)]  # that index -> the one before it
+        self._follow: list[dict[tuple[int, ...], int]] = [{} for _ in range(NGRAM_LONGEST + 1)]  # -> index after it
+        self._earlier: list[dict[int, int]] = [{} for _ in range(NGRAM_LONGEST + 1)]  # that index -> the one before it
         self._indexed = max(setup.copy_from - 1, 0)  # n-grams up to this index are in the tables
 
     def offer(self, text: Sequence[int]) -> DraftOffer | None:
         """Offers what followed the longest match; its keys are the length of that, and how it grows with every accepted
         draft. The last token's own n-gram is not indexed yet, because it has no successor and would match itself."""
         for end in range(self._indexed + 1, len(text)):
-            for n in range(1, min(LONGEST, end) + 1):
+            for n in range(1, min(NGRAM_LONGEST, end) + 1):
                 self._index(n, tuple(text[end - n : end]), end)
         self._indexed = max(self._indexed, len(text) - 1)
         n, after = next(self._occurrences(text), (0, 0))
@@ -62,7 +61,7 @@ class NgramDrafter(Drafter):
     def _occurrences(self, text: Sequence[int]) -> Iterator[tuple[int, int]]:
         """Yields (n, the index after it) of each earlier occurrence of the last n tokens: the longest first, then the
         most recent. One that matches in n tokens comes again for each smaller n."""
-        for n in range(min(LONGEST, len(text) - 1), 0, -1):
+        for n in range(min(NGRAM_LONGEST, len(text) - 1), 0, -1):
             after = self._follow[n].get(tuple(text[-n:]))
             while after is not None:
                 yield n, after
@@ -105,7 +104,7 @@ class NgramDrafter(Drafter):
         node = tree.root
         for token in tokens:
             known = next((child for child in node.children if child.token == token), None)
-            length = min(n + node.depth, LONGEST)
+            length = min(n + node.depth, NGRAM_LONGEST)
             key = ("later", length) if node.children else length
             node = known or tree.append(node, token, key, self.priors[key])
 

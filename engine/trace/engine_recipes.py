@@ -13,11 +13,10 @@ from dataclasses import dataclass, field, replace
 from string import Template
 from typing import Any
 
-from engine.config import AUTO, METHODS, draft_of
+from engine.config import AUTO, METHODS, NGRAM_LONGEST, draft_of
 from engine.files import ASSETS
 from engine.trace.load_schedule import LoadSchedule
 
-NGRAM_LONGEST = 8  # tokens of the longest match, as in engine.drafters.ngram
 SHIPPED = "assets/"  # drafts in this repository; a hub's name has one part before its "/"
 IN_EIGHT_BITS = ("lm", "eagle", "block")  # the shipped drafts that other engines read in 16 bits
 _EAGLE1 = re.compile(r"eagle[-_]?[12](?![0-9])", re.I)  # EAGLE-2 drafts with a head of EAGLE-1

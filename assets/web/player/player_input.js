@@ -2,9 +2,9 @@
 /** @import { Parts } from './parts.js' */
 /** @import { Token } from './rounds.d.ts' */
 import { closest, makeFind } from '../lib/dom.js';
+import { listenForShortcuts } from './key_listener.js';
 import { neighbourOf } from './neighbours.js';
 import { firstBelow, navigateRows } from './row_navigation.js';
-import { listenForShortcuts } from './shortcuts.js';
 
 const STILL = 5; // px that a finger may move during a press
 

@@ -1,7 +1,7 @@
 // Listens for the keys of an open lesson: N and B go on and back, a digit chooses
 // that option of the first open question.
 import { closest, keyOf } from '../../lib/dom.js';
-import { TYPING } from '../../player/shortcuts.js';
+import { TYPING } from '../../player/key_listener.js';
 
 // ``isOpen()``: whether a lesson is open, not the list.
 export function listenForKeys(element, { isOpen, next, back }) {

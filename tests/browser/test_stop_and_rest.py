@@ -1,4 +1,4 @@
-"""The first screen: a run and Stop on the real model, and what only a browser shows of a run, on the made-up engine."""
+"""Stopping and resting: Stop and a closed tab free the device, and a page on which nothing moves asks for no frames."""
 
 import re
 
