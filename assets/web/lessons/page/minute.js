@@ -158,9 +158,9 @@ function makeMinute(page, markup, links) {
     for (const each of Object.keys(NAMES)) steps[each].toggleAttribute('data-now', each === current);
     const tokenWords = count => quantity(count, 'token');
     bars.drafted.set('with guesses', texts.length / total, tokenWords(texts.length));
-    const since = waits ? `, ${quantity(waits, 'pass')} ago` : '';
-    bars.alone.set('one at a time', alone / total, tokenWords(alone) + since);
-    setText(result, isKept && at > first ? verdictOn(now) : '');
+    bars.alone.set('one at a time', alone / total, tokenWords(alone));
+    const since = waits ? ` One at a time it was complete ${quantity(waits, 'pass')} ago.` : '';
+    setText(result, isKept && at > first ? verdictOn(now) + since : '');
     end.hidden = !isOver();
     if (isOver()) breaking.hidden = false;
     Object.assign(result.dataset, { tokens: texts.length, alone, passes: isKept ? round + 1 : round });
