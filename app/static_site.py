@@ -80,7 +80,7 @@ def files(engine: BrowserEngine | None = None, has_solutions: bool = True) -> It
     runs: dict[str, Any] = {"opening": ("The run of the playground’s first page", *load_recorded())}
     for lesson in lessons():
         traces = {scenario.name: run(scenario) for scenario in lesson.scenarios}
-        rendered.append(view.page(lesson, traces, glossary()) | ({} if has_solutions else {"teacher": []}))
+        rendered.append(view.page(lesson, traces, glossary(), has_solutions))
         for scenario in lesson.scenarios:
             if scenario.trace:
                 runs[scenario.trace] = (scenario.title, traces[scenario.name], None)

@@ -74,7 +74,7 @@ def _render(number: int, form: str, has_solutions: bool) -> str | None:
     if lesson is None or form not in FORMS or (form == "teacher" and not has_solutions):
         return None
     runs = {scenario.name: run(scenario) for scenario in lesson.scenarios}
-    return FORMS[form][0](view.page(lesson, runs, glossary()) | ({} if has_solutions else {"teacher": []}))
+    return FORMS[form][0](view.page(lesson, runs, glossary(), has_solutions))
 
 
 def _answer(request, has_solutions: bool) -> Response:

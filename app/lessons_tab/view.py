@@ -26,14 +26,15 @@ def _describe(lesson: Lesson) -> dict[str, Any]:
     return {name: getattr(lesson, name) for name in ("number", "slug", "title")} | {"minutes": minutes(lesson)}
 
 
-def page(lesson: Lesson, runs: Mapping[str, Trace], words: Mapping[str, str]) -> dict:
-    """Returns a lesson as data. ``runs``: the trace of every scenario by its name; ``words``: the glossary."""
+def page(lesson: Lesson, runs: Mapping[str, Trace], words: Mapping[str, str], has_solutions: bool = True) -> dict:
+    """Returns a lesson as data. ``runs``: the trace of every scenario by its name; ``words``: the glossary. Without
+    solutions it has no notes for the teacher."""
     renderer = LessonRenderer(lesson, runs)
     value = _describe(lesson) | {
         "outcomes": [renderer.line(text) for text in lesson.outcomes],
         "steps": [renderer.step(step) for step in lesson.steps],
         "quiz": [renderer.question(question) for question in lesson.quiz],
-        "teacher": renderer.blocks(lesson.teacher),
+        "teacher": renderer.blocks(lesson.teacher) if has_solutions else [],
         "runs": {
             scenario.name: {
                 "title": scenario.title + _source(runs[scenario.name]),

@@ -54,8 +54,7 @@ class Limits:
     visitor's choice may download weights. ``own_models``: whether visitors may name folders and models of the hub.
     ``log``: whether each run is a line of JSON on stdout. ``tab``: where an engine in a visitor's tab gets the model's
     file, "none" for a page without one. ``hosts``: names of this server beside the usual ones, and of sites whose pages
-    may send it requests. ``solutions``: whether the lessons bring their
-    notes, plans and keys for teachers.
+    may send it requests. ``solutions``: whether the lessons bring the notes, plans and keys for teachers.
 
     Nothing limits how often visitors may ask, because each has one run at a time and the queue is limited. A program
     that asks over HTTP may have several, so there each address has `per_address`.

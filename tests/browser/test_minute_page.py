@@ -25,7 +25,8 @@ def button(page: Page):
 
 def test_moves_and_counts_are_those_of_the_run(browser):
     trace, wrong = (load(TRACES / f"{name}.json") for name in (minute().trace, minute().wrong_trace))
-    rounds = rendered(minute(), trace, wrong, glossary())["rounds"]
+    page_data = rendered(minute(), trace, wrong, glossary())
+    rounds = page_data["rounds"]
     with page_with(browser, "lessons/page/minute.js") as page:
         moves = page.evaluate("rounds => movesOf(rounds)", rounds)
         assert [m["round"] for m in moves if m["move"] == "keep"] == list(range(len(rounds)))
@@ -34,7 +35,10 @@ def test_moves_and_counts_are_those_of_the_run(browser):
             found = page.evaluate("([rounds, move]) => standing(rounds, move)", [rounds, move])
             over = trace.rounds[: move["round"] + (move["move"] == "keep")]
             assert found["texts"] == [token.text for one in over for token in one.emitted], move
-            assert found["alone"] <= len(found["texts"])
+            assert found["alone"] <= len(found["texts"]) and found["waits"] == 0
+        last = [page_data["wrong_rounds"], {"round": len(wrong.rounds) - 1, "move": "keep"}]
+        found = page.evaluate("([rounds, move]) => standing(rounds, move)", last)
+        assert found["waits"] == int(last[0][-1]["at"] + 1e-9) - found["alone"] > 0
         said = [page.evaluate("one => verdictOn(one)", one) for one in rounds]
     assert said[0] == "Nothing to copy here. The model writes “The”."
     assert said[1] == "The model accepts “lighthouse”, “keeper” and rejects “clim”. It writes “climbed” instead."
