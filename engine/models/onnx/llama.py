@@ -86,8 +86,13 @@ class OnnxLlama(LlamaSizes):
         self._alone.fewest, self._fewest = _FEWEST[1]
         return False
 
+    @property
+    def doubles_rows(self) -> bool:
+        """Returns whether a single row takes a second one through every product, only to have the same bits."""
+        return self._fewest > 1
+
     def give_up_same_bits(self) -> None:
-        """Takes the quickest passes from now on, for a copy that only drafts."""
+        """Takes the quickest passes from now on, for a model that only drafts."""
         self._alone.fewest, self._fewest, self.same_bits = 1, 1, False
 
     def _widths_agree(self) -> bool:

@@ -11,6 +11,8 @@ from tiny_pairs import VOCABULARY, ids_of, model_folder, run
 
 from engine.config import SamplingParams
 from engine.errors import Unavailable
+from engine.models.onnx.llama import OnnxLlama
+from engine.runtime import pair_models
 from engine.runtime.engine import load_engine
 from engine.tools.training import export
 from engine.tools.training.students import EagleStudent
@@ -49,6 +51,26 @@ def engines(request, pair):
     for engine in loaded.values():
         engine._costs |= {method: CHEAP for method in engine.methods}
     return loaded
+
+
+@pytest.mark.parametrize("fewest", [1, 2])
+def test_a_draft_model_doubles_no_rows_for_the_sake_of_their_bits(pair, monkeypatch, fewest):
+    """As on a processor whose products by four bits have other bits for a single row (2), and on another (1)."""
+
+    def choose(model) -> bool:
+        model._alone.fewest, model._fewest = 2, fewest
+        return True
+
+    monkeypatch.setattr(OnnxLlama, "_choose_fewest", choose)
+    monkeypatch.setattr(pair_models, "MOST_MOVED", 1.0)  # such small models round badly, and then run in fp32
+    engine = load_engine(pair.lm, "cpu", "int4")
+    target, draft = engine.target.runner.model, engine.drafts.load("lm").runner.model
+    assert (
+        target.same_bits
+        and draft.precision == "int4"
+        and (target.doubles_rows, draft.doubles_rows) == (fewest == 2, False)
+    )
+    assert draft.same_bits == (fewest == 1), "a draft without costly rows keeps its prompts"
 
 
 @torch.inference_mode()
