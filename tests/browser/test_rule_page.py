@@ -63,10 +63,31 @@ def test_the_other_known_rules_are_named_and_two_mistakes_each_by_its_own(bare):
     assert [each["known"]["name"] for each in both["mistakes"]] == ["ratio-inverted", "no-residual"]
     unknown = graded(bare, "0.5", "max(p - q, 0)", "p")
     assert unknown["verdict"] == "wrong" and [each["known"] for each in unknown["mistakes"]] == [None]
+    assert unknown["mistakes"][0]["words"].endswith(" it accepts 50 of 100 drafts, the rule 100.")
     plain = graded(bare, "0", "p", "p")
     assert (
         plain["verdict"] == "lossless" and plain["alpha"] == 0 and plain["rightAlpha"] == pytest.approx(0.46, abs=0.02)
     )
+
+
+# Mistakes of learners that no program is known for.
+DESCRIBED = [
+    (0, "u < q", "What the target thinks"), (0, "min(q, p)", "the chance to be drafted and accepted"),
+    (0, "q * p", "once more"), (0, "p - q", "a difference accepts none"), (0, "p / (q + p)", "accepts half"),
+    (0, "(p / q) ^ 2", "come out as often as p wants"), (1, "q + p", "offers too often come back"),
+    (1, "p * q", "What is still missing?"), (1, "p / q", "how much of it is missing"), (1, "1 - p", "doesn’t want"),
+    (1, "p * p", "isn’t what is still missing"), (2, "p + q", "the target alone decides"),
+    (2, "1 - p", "the target alone decides"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("hole", "text", "words"), DESCRIBED, ids=[text for _, text, _ in DESCRIBED])
+def test_a_mistake_without_a_name_is_described_with_its_numbers(bare, hole, text, words):
+    (mistake,) = graded(bare, *with_holes(RIGHT_ON_PAGE, {hole: text}))["mistakes"]
+    mine, its = map(
+        int, re.search(r"(\d+) (?:of|times in) 100(?: drafts)?, the rule (\d+)\.$", mistake["words"]).groups()
+    )
+    assert mistake["known"] is None and words in mistake["words"] and abs(mine - its) > 4
 
 
 UNREADABLE = [

@@ -158,9 +158,66 @@ function decisionsOf({ words, run }, rule, right) {
   });
 }
 
+// Mistakes that no program is known for, by hole: an expression with the same law, and what is wrong with it.
+const DESCRIBED = [
+  [
+    ['q', 'What the target thinks of the draft doesn’t count here.'],
+    ['min(p, q)', 'min(p, q) is the chance to be drafted and accepted. This word has been drafted already.'],
+    ['p * q', 'This word has been drafted already, so its q must not make it rarer once more.'],
+    ['p - q', 'Where p and q agree, every draft may be accepted, and a difference accepts none.'],
+    ['abs(p - q)', 'Where p and q agree, every draft may be accepted, and a difference accepts none.'],
+    ['1 - q / p', 'Where p and q agree, every draft may be accepted, and this accepts none.'],
+    ['p / (p + q)', 'Where p and q agree, every draft may be accepted, and this accepts half.'],
+    ['1 - q', 'What the target thinks of the draft doesn’t count here.'],
+    ['max(p, q)', 'A word that the drafter is sure of is accepted here, whatever the target thinks of it.'],
+  ],
+  [
+    ['p + q', 'Words that q offers too often come back.'],
+    ['max(p, q)', 'Words that q offers too often come back.'],
+    ['p * q', 'Words that both offer have come out as drafts already. What is still missing?'],
+    ['p / q', 'A ratio tells who offers a word more often, but not how much of it is missing.'],
+    ['q / p', 'This is the wrong way round: words come back that q offers too often.'],
+    ['1 - p', 'This favours words that the target doesn’t want.'],
+    ['1 - q', 'What the target wants doesn’t count here.'],
+  ],
+  [],
+];
+const IN_GENERAL = [
+  'It isn’t the chance by which drafts from q come out as often as p wants.',
+  'It isn’t what is still missing at this place.',
+  'No draft is tested at this place, so the target alone decides.',
+];
+function describe(pair, hole, law) {
+  const isSame = ([text]) => isClose(lawOf(pair, readRule(RIGHT_TEXTS.with(hole, text), [])), law);
+  return DESCRIBED[hole].find(isSame)?.[1] ?? IN_GENERAL[hole];
+}
+
+// What is wrong with a hole, and the numbers where it is furthest from the right rule.
+function wordsOn({ words, pair }, { hole, law }, rule, right) {
+  const places = textsOf(pair.p.length, pair.drafts).flatMap(drafts => {
+    const scopes = scopesOf(pair, pair.start, drafts);
+    return hole === 2 ? [scopes.full] : drafts.map((_, i) => (hole ? scopes.rejected(i) : scopes.draft(i)));
+  });
+  const { name } = HOLES[hole],
+    sharesOf = (each, scope) => (hole ? each[name](scope) : [each[name].chance(scope)]);
+  const [{ scope, word, mine, its }] = places
+    .flatMap(scope => {
+      const others = sharesOf(right, scope);
+      return sharesOf(rule, scope).map((mine, word) => ({ scope, word, mine, its: others[word] }));
+    })
+    .sort((a, b) => Math.abs(b.mine - b.its) - Math.abs(a.mine - a.its));
+  const [often, wanted] = [mine, its].map(share => Math.round(100 * share));
+  const what = describe(pair, hole, law);
+  if (!hole)
+    return `${what} With p = ${scope.p.toFixed(2)} and q = ${scope.q.toFixed(2)} it accepts ${often} of 100 drafts, the rule ${wanted}.`;
+  const row = shares => shares.map((x, i) => `${words[i]} ${x.toFixed(2)}`).join(', ');
+  const q = hole === 1 ? ` and q = (${row(scope.q)})` : '';
+  return `${what} With p = (${row(scope.p)})${q} it draws “${words[word]}” ${often} times in 100, the rule ${wanted}.`;
+}
+
 // ``exercise``: words, the recorded run, a pair whose law is counted, and the known mistakes with their laws. A rule is
-// "right", "lossless" in another way, or "wrong", with the mistake of each hole, null for one without a name. ``most``:
-// the text whose chance is furthest from the target's.
+// "right", "lossless" in another way, or "wrong", with the mistake of each hole: ``known``, or null for one without a
+// name, described in ``words``. ``most``: the text whose chance is furthest from the target's.
 export function gradeRule(exercise, texts) {
   const { words, pair, known } = exercise;
   const rule = readRule(texts, words),
@@ -170,7 +227,8 @@ export function gradeRule(exercise, texts) {
   const holes = HOLES.map(({ name }) => lawOf(pair, { ...right, [name]: rule[name] }));
   const mistakes = holes
     .map((each, hole) => ({ hole, law: each, known: known.find(mistake => isClose(mistake.law, each)) ?? null }))
-    .filter(each => !isClose(each.law, wanted));
+    .filter(each => !isClose(each.law, wanted))
+    .map(each => ({ ...each, words: each.known ? '' : wordsOn(exercise, each, rule, right) }));
   const isLossless = isClose(law, wanted),
     { seen, alpha } = drawRounds(pair, rule);
   const differences = seen.map((count, at) => Math.abs((isLossless ? count / ROUNDS : law[at]) - wanted[at]));

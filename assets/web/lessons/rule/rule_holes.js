@@ -95,8 +95,9 @@ export function makeHoles({ title, holes: described, grade }, touched) {
   }
   function press() {
     const wrongField = check();
-    if (wrongField) wrongField.focus();
-    else touched();
+    if (wrongField) return wrongField.focus();
+    touched();
+    (mistakes.children.length ? mistakes : result).scrollIntoView({ block: 'nearest' });
   }
 
   const box = figure(

@@ -27,8 +27,8 @@ function sentenceOf({ verdict, most, alpha, rightAlpha }) {
   return `This is lossless, but it isn’t the rule. ${rounds} ${chance} ${shares}`;
 }
 
-function mistakeNode({ hole, known }) {
-  if (!known) return make('p', '', `${HOLES[hole].label} …: this is wrong, in a way that has no name here.`);
+function mistakeNode({ hole, known, words }) {
+  if (!known) return make('p', '', `${HOLES[hole].label} …: ${words}`);
   const says = [known.words, known.resembles].filter(Boolean).join(' ');
   return make('p', '', [`${HOLES[hole].label} …: the known mistake `, make('code', '', known.name), `. ${says}`]);
 }
