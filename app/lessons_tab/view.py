@@ -77,8 +77,8 @@ def _meaning(verdict: str, token: Token) -> str:
     if verdict == "discarded":
         return "That would mean no test at all, but this draft gets its test."
     side = "below" if verdict == "accepted" else "not below"
-    truth = "it is." if token.status == verdict else "is it?"
-    return f"That means a random number {side} {token.accept:.2f}. It is {token.u:.2f}: {truth}"
+    needs, but = ("needs", "and") if token.status == verdict else ("would have needed", "but")
+    return f"That {needs} a random number {side} {token.accept:.2f}, {but} it was {token.u:.2f}."
 
 
 def _value(lesson: Lesson, name: str, trace: Trace) -> str:
