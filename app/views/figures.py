@@ -208,7 +208,11 @@ def draw_request(run: Trace, baseline: Trace | None, speedup: Speedup | None) ->
          "x": [short(took.get(part, 0.0)) for took in parts.values()], "hovertemplate": f"{part}: %{{x:.2f}} s"}
         for part, (colour, pattern) in _PARTS.items() if any(part in took for took in parts.values())
     ]  # fmt: skip
-    words = {name: f" (prompt {trace.prompt_words})" for name, trace in ended.items() if trace.finished.kept_tokens}
+    words = {
+        name: f" (prompt {trace.prompt_words} from before)"
+        for name, trace in ended.items()
+        if trace.finished.kept_tokens
+    }
     note = " ".join(f"{n.capitalize()}: {sum(took.values()):.2f} s{words.get(n, '')}." for n, took in parts.items())
     compared = whole_request(compare(run, baseline)) if baseline and speedup else ""
     layout = axes("seconds from Run to the last token", "", barmode="stack", bargap=0.3)

@@ -67,7 +67,7 @@ def whole_request(result: RunComparison) -> str:
         return ""
     is_known = result.pays_from and result.speedup.tone == "faster"
     pays = f"drafting pays from {quantity(result.pays_from, 'token')} on (predicted)" if is_known else ""
-    note = ", with kept tokens counted as read" if result.counts_kept else ""
+    note = ", had both read their whole prompts" if result.counts_kept else ""
     return "; ".join(filter(None, [f"{result.end_to_end:.2f}× from Run to the last token{note}", pays]))
 
 

@@ -109,7 +109,7 @@ def test_the_whole_request_is_drawn_part_by_part(run, plain):
     (drafts,) = (bar["x"] for bar in bars if bar["name"] == "drafts read the prompt")
     assert drafts == [0.5, 0.0]
     again = replace(plain, finished=replace(plain.finished, kept_tokens={"target": 48}))
-    assert ", 48 kept)" in drawn(run_charts.complete(ours, again))["request"]["note"]
+    assert ", 48 kept from before)" in drawn(run_charts.complete(ours, again))["request"]["note"]
     assert "not known" in drawn(run_charts.complete(replace(run, finished=None)))["request"]["note"]
 
 

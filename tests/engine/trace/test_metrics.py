@@ -80,7 +80,7 @@ def test_a_request_is_more_than_its_rounds():
     assert whole_request(found) == "1.08× from Run to the last token; drafting pays from 6 tokens on (predicted)"
     kept = replace(plain, finished=replace(plain.finished, prefill=0.01, seconds=0.86, kept_tokens={"target": 32}))
     again = compare(ours, kept)
-    assert isclose(again.end_to_end, found.end_to_end) and "kept tokens counted as read;" in whole_request(again)
+    assert isclose(again.end_to_end, found.end_to_end) and "had both read their whole prompts;" in whole_request(again)
     end = replace(ours.finished, prefill=0.01, seconds=0.76, kept_tokens={"target": 32, "draft": 48})
     both = replace(ours, finished=end)
     assert isclose(compare(both, kept).end_to_end, 0.86 / 0.76) and not compare(both, kept).counts_kept
