@@ -17,7 +17,7 @@ from engine.trace.trace import Trace, load
 OPENING = ASSETS / "data" / "traces" / "opening.json"
 BASELINE = ASSETS / "data" / "traces" / "opening-baseline.json"
 SENTENCE = (
-    "The draft guesses up to {} tokens. The target checks them in one pass, "
+    "A drafter guesses up to {} tokens ahead. The model itself (the target) checks them in one pass, "
     "and accepts them up to the first it rejects."
 )
 

@@ -76,11 +76,14 @@ export function makeStrip(box, timeline, measureAlone = null) {
     bar.style.setProperty('--end', share(end));
     bar.style.setProperty('--now', share(Math.min(time, end)));
     bar.dataset.tokens = tokens;
-    const took = `in ${end.toFixed(2)} s`;
+    const seconds = `${end.toFixed(2)} s`;
     const noun = timeline.prefix ? 'more token' : 'token'; // than a kept branch begins with
     setText(
       count,
-      words ?? (tokens < total ? `${tokens} so far, all ${total} ${took}` : `${quantity(total, noun)} ${took}`),
+      words ??
+        (tokens < total
+          ? `${tokens} of ${quantity(total, noun)}, ${seconds} in all`
+          : `${quantity(total, noun)} in ${seconds}`),
     );
   }
 
