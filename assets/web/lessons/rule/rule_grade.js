@@ -158,7 +158,7 @@ function decisionsOf({ words, run }, rule, right) {
   });
 }
 
-// Mistakes that no program is known for, by hole: an expression with the same law, and what is wrong with it.
+// Mistakes that no program is known for, by hole: an expression with the same law, and the error in it.
 const DESCRIBED = [
   [
     ['q', 'What the target thinks of the draft doesn’t count here.'],
@@ -192,7 +192,7 @@ function describe(pair, hole, law) {
   return DESCRIBED[hole].find(isSame)?.[1] ?? IN_GENERAL[hole];
 }
 
-// What is wrong with a hole, and the numbers where it is furthest from the right rule.
+// Words the error in a hole, and the numbers where it is furthest from the right rule.
 function wordsOn({ words, pair }, { hole, law }, rule, right) {
   const places = textsOf(pair.p.length, pair.drafts).flatMap(drafts => {
     const scopes = scopesOf(pair, pair.start, drafts);
