@@ -17,8 +17,8 @@ from engine.trace.trace import Trace, load
 OPENING = ASSETS / "data" / "traces" / "opening.json"
 BASELINE = ASSETS / "data" / "traces" / "opening-baseline.json"
 SENTENCE = (
-    "A drafter guesses up to {} tokens ahead. The model itself (the target) checks them in one pass, "
-    "and accepts them up to the first it rejects."
+    "A drafter guesses up to {} tokens. The model itself (the target) checks them in one pass, "
+    "up to the first it rejects."
 )
 
 
