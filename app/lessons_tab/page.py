@@ -13,7 +13,8 @@ STYLED_TOOLS = (  # each has a style beside its module
     "pass_places", "prompt_bar", "rejection_demo", "reports", "ruler", "tokenizer_mismatch",
 )  # fmt: skip
 _STYLED = ("page/lessons", "page/questions", "widgets/widgets", *(f"tools/{name}" for name in STYLED_TOOLS))
-STYLES = tuple(f"lessons/{name}.css" for name in (*_STYLED, "rule/write_rule", "page/minute", "practice/practice"))
+_OTHERS = ("rule/write_rule", "page/minute", "practice/practice", "report/report")
+STYLES = tuple(f"lessons/{name}.css" for name in (*_STYLED, *_OTHERS))
 
 
 def lessons(service: Service, tabs: gr.Tabs, stage: gr.HTML, controls: list) -> None:

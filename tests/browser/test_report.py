@@ -44,14 +44,14 @@ def test_a_report_has_name_lessons_guesses_exercises_and_runs(open_offline, site
             field.fill(text)
         rule.get_by_role("button", name="Check it").click()
     page.get_by_role("button", name="All lessons").click()
-    box = page.locator(".sl-report")
+    box = page.locator(".sl-own-report")
     box.locator("summary").click()
     box.get_by_label("Name").fill(NAME)
     box.get_by_label("In my own words").fill("Guesses cost time,\nnever words.")
     box.get_by_label("My runs").set_input_files([site, RUN])  # the first isn’t a trace
     expect(box.get_by_role("status")).to_contain_text("index.html isn’t a saved trace.")
     expect(box.locator("li")).to_have_text(re.compile("code_lm.json"))
-    assert page.evaluate(OVERFLOW) <= 0 and violations(page, ".sl-report") == []
+    assert page.evaluate(OVERFLOW) <= 0 and violations(page, ".sl-own-report") == []
 
     data = json.loads(kept(page, "Save it as data (JSON)"))
     assert (data["kind"], data["version"], data["name"]) == ("speclens-report", 1, NAME)
@@ -100,7 +100,7 @@ def test_runs_of_this_page_are_in_the_report_without_a_file(visit):
         run(page, prompt=prompt)
         traces.append(json.loads(saved(page, "trace-file")))
         click_until(page.get_by_role("tab", name="Lessons"), "[aria-selected=true]")
-        box = page.locator(".sl-report")
+        box = page.locator(".sl-own-report")
         if count == 1:
             box.locator("summary").click()
         expect(box.locator("li")).to_have_count(count)

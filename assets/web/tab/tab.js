@@ -2,7 +2,8 @@
 /** @import { Run } from './player_feed.js' */
 /** @import { Fields } from './tab_form.js' */
 
-import { make, makeFind } from '../lib/dom.js';
+import { makeFind } from '../lib/dom.js';
+import { saveFile } from '../lib/save_file.js';
 import { page } from '../offline/page.js';
 import { mount } from '../player/stage.js';
 import { isTooSmall, obstacleOf } from './device.js';
@@ -194,13 +195,7 @@ onClick('save', () => save(lanes.run, 'speclens-tab.json'));
 onClick('baseline', () => save(lanes.plain, 'speclens-tab-baseline.json'));
 offerLink(buttons.link, fields);
 
-function save(trace, name) {
-  const text = JSON.stringify({ schema: 1, ...trace, branch: null }),
-    url = URL.createObjectURL(new Blob([text], { type: 'application/json' }));
-  const link = make('a', '', '', { href: url, download: name });
-  link.click();
-  URL.revokeObjectURL(url);
-}
+const save = (trace, name) => saveFile(JSON.stringify({ schema: 1, ...trace, branch: null }), 'application/json', name);
 
 fileField.addEventListener('change', async () => {
   const [file] = fileField.files;

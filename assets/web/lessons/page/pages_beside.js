@@ -3,6 +3,7 @@
 import { make, makeFind } from '../../lib/dom.js';
 import { mountPractice } from '../practice/practice.js';
 import { forgetGuesses } from '../progress/guess_log.js';
+import { mountCollect } from '../report/collect_reports.js';
 import { mountReport } from '../report/report.js';
 import { mountRulePage } from '../rule/rule_page.js';
 import { drawLessonList, drawPapers } from './lesson_list.js';
@@ -20,7 +21,8 @@ export function makePagesBeside(element, { value, markup, progress, leave, opene
     ownRule = mountRulePage(find('.sl-rule-page'), value.rule);
   const hashes = { list: () => 'lessons', practice: exercises.hash, rule: () => 'rule' };
   drawPapers(find('.sl-lesson-papers'), value.papers ?? {});
-  mountReport(find('.sl-report'), value.lessons, value.practice.kinds, progress, !value.pages);
+  mountCollect(find('.sl-collect'));
+  mountReport(find('.sl-own-report'), value.lessons, value.practice.kinds, progress, !value.pages);
 
   // A lesson may have the fields of the page of the rule, so none stay there.
   function hide() {

@@ -1,6 +1,7 @@
 // The box “My report”: name, lessons, guesses, exercises and own runs as two files, made in this browser. Nothing is sent.
 // Runs of this page enter it by themselves; the addresses of their traces are noted by app/playground/page.py.
 import { make, makeButton } from '../../lib/dom.js';
+import { saveFile } from '../../lib/save_file.js';
 import { readObject, storeObject } from '../../lib/storage.js';
 import { readGuesses, readRules } from '../progress/guess_log.js';
 import { readPractice } from '../progress/practice_progress.js';
@@ -8,12 +9,6 @@ import { readTrace, reportData, reportPage, summaryOf } from './report_file.js';
 
 const KEY = 'speclens-report'; // the name and the learner's own words
 const RUNS = 'speclens-runs'; // addresses
-
-function save(text, type, name) {
-  const url = URL.createObjectURL(new Blob([text], { type }));
-  make('a', '', '', { href: url, download: name }).click();
-  URL.revokeObjectURL(url);
-}
 
 function notedRuns() {
   try {
@@ -101,11 +96,11 @@ export function mountReport(box, lessons, kinds, progress, isServed) {
   };
   const asPage = makeButton('Save my report (HTML)', () => {
     const data = report();
-    save(reportPage(data, kinds), 'text/html', fileName(data, 'html'));
+    saveFile(reportPage(data, kinds), 'text/html', fileName(data, 'html'));
   });
   const asData = makeButton('Save it as data (JSON)', () => {
     const data = report();
-    save(JSON.stringify(data), 'application/json', fileName(data, 'json'));
+    saveFile(JSON.stringify(data), 'application/json', fileName(data, 'json'));
   });
   const field = (label, node) => make('label', 'sl-report-field', [make('span', '', label), node]);
   box.replaceChildren(

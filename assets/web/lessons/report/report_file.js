@@ -2,7 +2,8 @@
 import { percent, quantity } from '../../lib/format.js';
 import { isDrafted, isEmitted, isTested, STATUSES } from '../../lib/statuses.js';
 
-const VERSION = 1;
+export const KIND = 'speclens-report';
+export const VERSION = 1;
 const MARKS = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;' };
 const asHtml = text => String(text).replace(/[&<>"]/g, each => MARKS[each]);
 
@@ -60,7 +61,7 @@ export function reportData({ name, words, at, lessons, read, guesses, practice, 
   };
   const begun = lessons.map(ofLesson).filter(each => each.steps || each.isOver || each.guesses.length);
   return {
-    kind: 'speclens-report',
+    kind: KIND,
     version: VERSION,
     at,
     name,
