@@ -34,3 +34,4 @@ export const spokenPercent = x => percent(x).replace('<', 'less than ').replace(
 
 // What a reader does to a token.
 export const pressVerb = matchMedia('(pointer: coarse)').matches ? 'tap' : 'click';
+export const stepVerb = pressVerb === 'tap' ? 'step' : 'step with K'; // a finger has buttons for it

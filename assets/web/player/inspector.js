@@ -3,7 +3,7 @@
 /** @import { About } from './lines.d.ts' */
 /** @import { Round, Token } from './rounds.d.ts' */
 import { make, makeButton } from '../lib/dom.js';
-import { format, pressVerb, spokenPercent } from '../lib/format.js';
+import { format, pressVerb, spokenPercent, stepVerb } from '../lib/format.js';
 import { isDrafted, isUnknown, STATUSES } from '../lib/statuses.js';
 import { blockNode } from './block.js';
 import { chanceNode } from './chance_bar.js';
@@ -53,7 +53,7 @@ export function makeInspector(box, ask, forkOf) {
     offered = example;
     box.replaceChildren(
       make('p', 'sl-empty-inspector', [
-        `${pressVerb[0].toUpperCase()}${pressVerb.slice(1)} a token, or pause and step, to see the numbers behind its verdict.`,
+        `${pressVerb[0].toUpperCase()}${pressVerb.slice(1)} a token, or pause and ${stepVerb}, to see the numbers behind its verdict.`,
         make('span', 'sl-controls-hint', ' Change the temperature or γ above to see what they would do.'),
       ]),
     );

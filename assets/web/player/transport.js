@@ -7,7 +7,7 @@ const SILENCE = 1000; // milliseconds between two announcements
 
 export function makeTransport(root, timeline, playback) {
   const find = makeFind(root);
-  const words = find('.sl-place');
+  const [round, words] = find('.sl-place').children;
   const playButton = find('[data-do="play"]');
   /** @type {HTMLSelectElement} */
   const pace = find('.sl-pace');
@@ -26,8 +26,10 @@ export function makeTransport(root, timeline, playback) {
 
   function show(at) {
     const rounds = timeline.rounds.length,
-      where = rounds ? `Round ${at.index + 1} of ${rounds}` : 'No rounds yet';
-    setText(words, playback.live ? `${where}, live` : where);
+      count = rounds ? `${at.index + 1} of ${rounds}` : 'No rounds yet',
+      where = rounds ? `Round ${count}` : count;
+    setText(round, rounds ? 'Round ' : '');
+    setText(words, playback.live ? `${count}, live` : count);
     scrub.max = String(timeline.steps);
     scrub.value = String(playback.at);
     scrub.setAttribute('aria-valuetext', where);
