@@ -193,7 +193,12 @@ def test_lesson_0_is_given_to_a_class_by_keyboard(visit):
     expect(page.locator(".sl-figure-box .sl-result")).to_contain_text("All 4 of your guesses are right")
     page.keyboard.press("n")
     expect(dark).to_have_count(1)  # the run beside the race would give it away
-    press(page, "Start the race")
+    keys = page.locator(".sl-lesson-keys")  # shown in front of a class, too
+    for key in ("B", "N", "1", "Enter", "Space", "P"):
+        expect(keys.locator("kbd", has_text=re.compile(f"^{key}$"))).to_be_in_viewport(ratio=1)
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("button", name="Start the race")).to_be_focused()
+    page.keyboard.press("Enter")
     result = page.locator(".sl-figure-box .sl-result")
     expect(result).to_contain_text("times as fast")
     assert float(result.get_attribute("data-ratio")) > 2
@@ -216,7 +221,9 @@ def test_lesson_0_is_given_to_a_class_by_keyboard(visit):
     for option, hands in zip(options.all(), (12, 8, 10), strict=True):
         expect(option).to_contain_text(f"{hands} hands")
     expect(page.locator(".sl-reply")).to_be_empty()
-    press(page, "Show the answer")
+    page.locator("#sl-lesson-title").focus()
+    page.keyboard.press("Enter")
+    page.keyboard.press("Enter")
     expect(page.locator(".sl-reply")).to_contain_text("12 of 30 hands had it.")
     page.keyboard.press("1")
     expect(options.first).to_contain_text("12 hands")  # the vote is over

@@ -5,7 +5,7 @@ import { keyOf } from '../lib/dom.js';
 export const TYPING =
   'input, textarea, select, [contenteditable=""], [contenteditable="true"], [role="listbox"], [role="slider"], dialog';
 const SLIDING = ['ArrowLeft', 'ArrowRight', 'ArrowUp', 'ArrowDown', 'Home', 'End', 'PageUp', 'PageDown'];
-const PRESSABLE = 'button, a, summary, [role="button"], [role="tab"], [role="checkbox"], [role="option"]';
+export const PRESSABLE = 'button, a, summary, [role="button"], [role="tab"], [role="checkbox"], [role="option"]';
 
 // ``actions``: a function for each key. The listener stays as long as the page.
 export function listenForShortcuts(root, actions) {
