@@ -17,7 +17,7 @@ from engine.errors import BadInput, quantity
 
 MOST = 7_000  # characters of a query: some servers take a request line of 8,192 bytes and no more
 MOST_PIECES = 64
-REVISION, HIDE, PRESENT, FORCE = "revision", "hide", "present", "force"
+REVISION, HIDE, ONLY, PRESENT, FORCE = "revision", "hide", "only", "present", "force"
 _NUMBER = re.compile(r"-?\d{1,20}(\.\d{1,20})?([eE]-?\d{1,3})?")
 _REVISION = re.compile(r"[0-9A-Za-z._-]{1,64}")
 _FORCE = re.compile(r"(\d{1,5}):(\d{1,9})")
@@ -96,9 +96,9 @@ def read_link(text: str, controls: Mapping[str, Control], pairs: Sequence[Pair],
     pair = next((pair for pair in pairs if pair.name == values.get("pair", controls["pair"].default)), None)
     if pair and values.get("method", AUTO) not in (AUTO, *pair.methods, *constraint_methods()):
         refused.append(f"{pair.title} has no draft for the method {values.pop('method')!r}.")
-    hide, unknown = _controls_to_hide(pieces.get(HIDE, ""), controls)
+    hide, unknown = _controls_to_hide(pieces.get(HIDE, ""), pieces.get(ONLY), controls)
     if unknown:
-        refused.append(f"The link hides {unknown} that this page does not have.")
+        refused.append(f"The link names {unknown} that this page does not have.")
     force = None
     try:
         force = _read_branch_point(pieces[FORCE], pair) if FORCE in pieces else None
@@ -172,12 +172,13 @@ def _read_branch_point(text: str, pair: Pair | None) -> tuple[int, int]:
     return place, token
 
 
-def _controls_to_hide(text: str, controls: Mapping[str, Control]) -> tuple[tuple[str, ...], str]:
-    """Returns the controls to hide, and the number of unknown ones in words (empty for none)."""
-    named = {name.strip() for name in text.split(",") if name.strip()}
-    others = len(named - set(controls))
+def _controls_to_hide(hide: str, only: str | None, controls: Mapping[str, Control]) -> tuple[tuple[str, ...], str]:
+    """Returns the controls to hide, which ``hide`` names or ``only`` leaves out, and the number of unknown ones in
+    words (empty for none)."""
+    named, visible = ({name.strip() for name in text.split(",") if name.strip()} for text in (hide, only or ""))
+    others = len((named | visible) - set(controls))
     unknown = quantity(others, "control") if others else ""
-    return tuple(name for name in controls if name in named), unknown
+    return tuple(name for name in controls if name in named or (only is not None and name not in visible)), unknown
 
 
 def _revision(linked: str | None, pair: Pair | None) -> tuple[str, ...]:

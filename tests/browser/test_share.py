@@ -67,8 +67,9 @@ def test_the_dialog_copies_a_link_that_hides_and_presents(visit):
     link = copied(page)
     expect(dialog).to_contain_text("Only this computer can open this address.")
     page.get_by_role("button", name="Hide all but the prompt").click()
-    hidden = parse_qs(urlsplit(copied(page)).query)["hide"][0].split(",")
-    assert "prompt" not in hidden and len(hidden) == dialog.get_by_role("checkbox", include_hidden=True).count() - 2
+    assert copied(page).endswith("&only=prompt&present=1")
+    ticks = dialog.locator("[name=hide]")
+    assert ticks.count() == len(NAMES) == dialog.locator("[name=hide]:checked").count() + 1
     page.keyboard.press("Escape")
     expect(dialog).to_be_hidden()
     assert link.endswith("&hide=temperature,seed&present=1")
@@ -90,8 +91,9 @@ def test_the_dialog_copies_a_link_that_hides_and_presents(visit):
 
 
 @pytest.mark.slow
-def test_a_link_that_leaves_only_the_prompt_has_no_empty_drawer(visit):
-    page = visit(f"?hide={','.join(name for name in NAMES if name != 'prompt')}")
+@pytest.mark.parametrize("query", ["only=prompt", f"hide={','.join(name for name in NAMES if name != 'prompt')}"])
+def test_a_link_that_leaves_only_the_prompt_has_no_empty_drawer(visit, query):
+    page = visit(f"?{query}")
     expect(page.locator("#prompt textarea")).to_be_visible()
     for gone in ("#settings", "#method", ".sl-examples button"):
         expect(page.locator(gone).first).to_be_hidden()

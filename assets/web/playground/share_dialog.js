@@ -196,7 +196,7 @@ export function mount(part) {
   });
   listenForDrawer();
   listenForPrompt();
-  hide((new URLSearchParams(location.search).get('hide') ?? '').split(',')); // the server answers later
+  hide(address.findHidden()); // the server answers later
   const run = reloadedRun();
   if (run) {
     document.body.dataset.awaitsRun = ''; // the recorded run stays hidden: it would look like this one

@@ -2,11 +2,15 @@
 // it, app/playground/links.py reads it.
 
 export function makeUrlQuery(names) {
-  const ours = new Set([...names, 'revision', 'hide', 'present', 'force']);
+  const ours = new Set([...names, 'revision', 'hide', 'only', 'present', 'force']);
   const join = parts => parts.filter(Boolean).join('&');
 
   // Not escaped: names are letters and underscores, and a query may contain commas.
-  const view = (hide, present) => join([hide.length && `hide=${hide.join(',')}`, present && 'present=1']);
+  function view(hide, present) {
+    const shown = names.filter(name => !hide.includes(name)),
+      hiding = hide.length > shown.length ? `only=${shown.join(',')}` : hide.length && `hide=${hide.join(',')}`;
+    return join([hiding, present && 'present=1']);
+  }
 
   // Foreign parameters (a theme, say) stay in the address bar, and out of links.
   function others() {
@@ -33,7 +37,15 @@ export function makeUrlQuery(names) {
     }
   }
 
+  // The controls that the address hides; the server may say later what else it does.
+  function findHidden() {
+    const query = new URLSearchParams(location.search),
+      [hide, only] = ['hide', 'only'].map(name => query.get(name)?.split(','));
+    return names.filter(name => hide?.includes(name) || (only && !only.includes(name)));
+  }
+
   return {
+    findHidden,
     asks: () => [...new URLSearchParams(location.search).keys()].some(name => ours.has(name)),
     link: (query, hide, present) =>
       `${location.origin}${location.pathname}?${join([query, view(hide, present)])}`.replace(/\?$/, ''),

@@ -113,7 +113,8 @@ def test_a_prompt_too_long_for_a_link_is_said():
         ("method=%3Cscript%3E", "Method cannot be '<script>'"),
         ("pair=qwen3-4b&method=eagle", "Qwen3 4B has no draft for the method 'eagle'."),
         ("prompt=" + "x" * 6_999, "Prompt has 6,999 characters; this page takes up to 6,000."),
-        ("hide=seed,passwords,cookies", "hides 2 controls that this page does not have"),
+        ("hide=seed,passwords,cookies", "names 2 controls that this page does not have"),
+        ("only=prompt,passwords", "names 1 control that this page does not have"),
         ("prompt=" + "x" * 9_000, "The link is 9,007 characters long"),
         ("&".join(f"a{i}=1" for i in range(65)), "more than 64 parameters"),
     ],
@@ -132,6 +133,13 @@ def test_sentence_asks_to_read_a_shown_prompt_and_names_other_weights():
     assert "Nothing has run yet: press Run." in sentence(opened("prompt=Hi&hide=prompt"), CONTROLS)
     assert not opened("revision=ab810cf68114").notes and not opened("revision=<b>").notes
     assert "this server has revision ab810cf" in opened("revision=0123456789ab").notes[0]
+
+
+def test_a_link_hides_by_name_or_all_but_some():
+    others = tuple(name for name in NAMES if name != "prompt")
+    assert opened("only=prompt").hide == opened("hide=" + ",".join(others)).hide == others
+    assert opened("only=prompt,seed&hide=seed").hide == others and opened("only=").hide == NAMES
+    assert opened("hide=").hide == opened("present=1").hide == ()
 
 
 def test_what_is_not_ours_is_passed_over():
