@@ -12,7 +12,7 @@ from functools import partial
 
 from engine.errors import EngineError, quantity
 from engine.tools.servers.check_server import FALSE_ALARM, PROMPTS, chi_squared, movement
-from engine.tools.servers.json_answers import COUNT, MORE, REQUESTS, invalid
+from engine.tools.servers.json_answers import COUNT, ENFORCED, MORE, REQUESTS, invalid
 from engine.tools.servers.penalties import PENALTIES, logit_bias, min_tokens, penalty
 from engine.tools.servers.prompt_cache import judge_cache
 from engine.tools.servers.subject import STEP, Judgement, Subject, Written, differences
@@ -51,7 +51,7 @@ def check(drafting: Subject, plain: Subject | None, progress: Callable[[float, s
         ("itself", lambda: _itself(greedy("drafts"), greedy("drafts again"))),
         ("acceptance", lambda: _acceptance(drafting)),
         ("stream", lambda: _stream(drafting, greedy("drafts"), greedy("drafts again"))),
-        ("limits", lambda: _limits(drafting, greedy("drafts"))),
+        ("limits", lambda: _limits(drafting, plain, greedy("drafts"))),
         ("log-probabilities", lambda: _logprobs(greedy("drafts"))),
         ("characters", lambda: _characters(drafting)),
         *((name, partial(_json, name, drafting, plain)) for name in REQUESTS),
@@ -139,8 +139,9 @@ def _stream(subject: Subject, written: Sequence[Written], again: Sequence[Writte
     return "wrong", words, "vllm-project/vllm#52469", "an answer without stream, until it is fixed"
 
 
-def _limits(subject: Subject, written: Sequence[Written]) -> Judgement:
-    """Checks limits: max_tokens to the token, a stop string that is not written, and as many answers as n asks for."""
+def _limits(subject: Subject, plain: Subject | None, written: Sequence[Written]) -> Judgement:
+    """Checks limits: max_tokens to the token, a stop string that is not written, and as many answers as n asks for,
+    which some servers never give."""
     for one in written:
         reason, count = one.raw.get("finish_reason"), one.count
         if count is None:
@@ -153,10 +154,19 @@ def _limits(subject: Subject, written: Sequence[Written]) -> Judgement:
     stop = next((word for word in text.split()[2:] if len(word) > 1), None)
     if stop and stop in (stopped := subject.write(PROMPTS[0], stop=[stop])).text:
         return "wrong", f"The stop string {stop!r} is in the text {stopped.text[-40:]!r}."
+    if _gives_two(subject):
+        return "right", "max_tokens, a stop string and n = 2 are kept to."
+    words = "max_tokens and a stop string are kept to, but n = 2 did not give two answers."
+    if not plain:
+        return "unknown", f"{words} Only an OFF_URL can tell whether drafts are why."
+    if not _gives_two(plain):
+        return "unknown", f"{words} Without drafts it is the same, so they are not to blame."
+    return "wrong", words
+
+
+def _gives_two(subject: Subject) -> bool:
     body = {"model": subject.model, "prompt": PROMPTS[0], "max_tokens": 4, "n": 2, "temperature": 1.0}
-    if len(subject.client.post_json("/v1/completions", body).get("choices") or []) != 2:
-        return "wrong", "n = 2 did not give two answers."
-    return "right", "max_tokens, a stop string and n = 2 are kept to."
+    return len(subject.client.post_json("/v1/completions", body).get("choices") or []) == 2
 
 
 def _logprobs(written: Sequence[Written]) -> Judgement:
@@ -191,7 +201,10 @@ def _json(name: str, subject: Subject, plain: Subject | None) -> Judgement:
         return "right", f"{COUNT} of {COUNT} {words} are valid."
     sentence = f"{bad} of {COUNT} {words} are not valid."
     if not plain:
-        return "wrong", f"{sentence} Only a server without drafts can tell whether they are to blame: give its OFF_URL."
+        ask = "Only a server without drafts can tell whether they are to blame: give its OFF_URL."
+        if name in ENFORCED:
+            return "wrong", f"{sentence} The server took a strict schema and has to keep to it. {ask}"
+        return "unknown", f"{sentence} The model may write such calls by itself. {ask}"
     if (without := invalid(plain.client, plain.model, name)) >= bad:
         return "unknown", f"{sentence} Without drafts it is {without}, so they are not to blame."
     further, number = range(COUNT, COUNT + MORE), COUNT + MORE

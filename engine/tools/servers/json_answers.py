@@ -23,6 +23,7 @@ REQUESTS = {  # check → what it asks for, and the fields of the request
         },
     ),
 }
+ENFORCED = ("JSON",)  # what a server that takes the request has to enforce; not every engine enforces a tool's schema
 
 
 def invalid(client: Client, model: str, check: str, seeds: range = range(COUNT)) -> int:

@@ -122,6 +122,8 @@ def _bias_judgement(token: str, count: int, sides: list[int]) -> Judgement:
         return "right", words
     if sides[1:] and sides[1] >= sides[0]:
         return "unknown", f"{words} So drafts are not to blame."
+    if not sides[1:] and sides[0] >= count:
+        return "unknown", f"{words} The server may not know the field. Only an OFF_URL can tell whether drafts are why."
     return "wrong", words, "sgl-project/sglang#10617, vllm-project/vllm#42744", REMEDY
 
 

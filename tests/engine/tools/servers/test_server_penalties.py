@@ -89,6 +89,16 @@ def test_a_field_that_a_server_refuses_is_unknown_in_its_words(field, name):
     assert found.state == "unknown" and f"{field} is not supported" in found.sentence
 
 
-def test_a_server_that_never_heard_of_a_least_length_is_no_fault():
-    unaware = server(Ignores)
-    assert findings(unaware)["min_tokens"].state == findings(unaware, unaware)["min_tokens"].state == "unknown"
+@pytest.mark.parametrize("name", ["min_tokens", "logit bias"])
+def test_a_server_that_never_heard_of_a_field_is_no_fault(name):
+    alone, beside = findings(server(Ignores))[name], findings(server(Ignores), server(Ignores))[name]
+    assert alone.state == beside.state == "unknown" and "Only an OFF_URL can tell" in alone.sentence
+
+
+def test_a_bias_forgotten_in_places_is_found_without_a_plain_server():
+    class EveryOtherPlace(PenalisedRunner):
+        def penalise(self, row, counts, length):
+            if length % 2:
+                super().penalise(row, counts, length)
+
+    assert findings(server(EveryOtherPlace))["logit bias"].state == "wrong"
