@@ -23,6 +23,7 @@ from page_actions import (
 )
 from playwright.sync_api import Page, expect
 from sample_traces import tree
+from visits import PHONE
 
 from engine.trace.trace import to_json
 
@@ -290,6 +291,26 @@ def test_captions_of_the_first_visit_end_above_the_transport(visit, width, heigh
     page.wait_for_function(f"({COVERED})().length === 0 && scrollY === 0")
     page.get_by_role("button", name="Got it").click()
     expect(page.locator("#stage .sl-captions")).to_have_count(0)
+
+
+# What a finger presses on the stage and could miss.
+UNDER_A_FINGER = """() => [...document.querySelectorAll('#stage :is(.sl-list .sl-token, .sl-do), #quick button')]
+  .filter(node => node.checkVisibility({ visibilityProperty: true }) && !node.closest('dialog'))
+  .map(node => [node.className, node.getBoundingClientRect()])
+  .filter(([, { width, height }]) => width > 1 && (width < 36 || height < 36)).map(([name]) => name)"""
+
+
+def test_a_finger_has_room_and_steps_through_a_round(visit):
+    page = visit(fresh=True, **PHONE)
+    page.get_by_role("button", name="Got it").tap()
+    page.wait_for_function(f"({UNDER_A_FINGER})().length === 0 && {OVERFLOW} <= 0")
+    scrub, place = page.locator("#stage .sl-scrub"), page.locator("#stage .sl-place")
+    page.locator("#stage [data-do=round-back]").tap()
+    at = int(scrub.input_value())
+    page.locator("#stage [data-do=token-on]").tap()
+    expect(scrub).to_have_value(str(at + 1))
+    expect(place).to_have_text(re.compile(r"^Round \d+ of 13$"))
+    expect(page.locator("#stage .sl-place-word")).to_be_hidden()  # the buttons need its room
 
 
 @pytest.mark.slow
