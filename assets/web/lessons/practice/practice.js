@@ -125,10 +125,11 @@ function exerciseNodes(exercise, { seed, progress, markup, redraw, next }) {
 
   function drawEnd() {
     const { end } = now(),
-      answer = `It’s ${answerText(exercise)}.`;
+      text = answerText(exercise),
+      answer = kind.options.length ? `It’s “${text}”.` : `It’s ${text}.`;
     reply.dataset.right = String(end === 'right');
     reply.replaceChildren(make('strong', '', end === 'right' ? `Right. ${answer}` : answer), say('p', kind.explain));
-    entry.settle(answerText(exercise));
+    entry.settle(text);
     drawHints();
   }
   function finish() {
