@@ -313,6 +313,14 @@ def test_a_finger_has_room_and_steps_through_a_round(visit):
     expect(page.locator("#stage .sl-place-word")).to_be_hidden()  # the buttons need its room
 
 
+def test_captions_of_the_first_visit_lead_to_the_idea(visit):
+    page = visit(fresh=True, viewport={"width": 1366, "height": 768})
+    expect(page.locator("#stage .sl-captions p")).to_have_count(3)
+    page.wait_for_function(f"({COVERED})().length === 0")
+    page.get_by_role("button", name="The idea in sixty seconds").click()
+    expect(page.locator("#sl-minute .sl-minute-go")).to_be_in_viewport()
+
+
 @pytest.mark.slow
 def test_rounds_come_right_after_run_on_a_phone(visit, fake):
     page = visit(viewport={"width": 390, "height": 844})

@@ -35,10 +35,14 @@ export function showCaptions(root, row, ended) {
     'div',
     'sl-captions',
     [
-      makeButton('Got it', () => {
-        endCaptions(root);
-        ended();
-      }),
+      make('div', 'sl-captions-buttons', [
+        document.getElementById('lessons-tab-button') && // a saved run has no lessons
+          makeButton('The idea in sixty seconds', () => (location.hash = '#minute')),
+        makeButton('Got it', () => {
+          endCaptions(root);
+          ended();
+        }),
+      ]),
     ],
     { role: 'note' },
   );
