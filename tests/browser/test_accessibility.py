@@ -157,8 +157,9 @@ def test_a_whole_visit_by_keyboard(page):
     expect(page.get_by_role("listbox")).to_be_visible()
     reach(page, "stage-rows")
     expect(page.get_by_role("listbox")).to_be_hidden()
-    page.keyboard.press("?")
-    expect(page.locator("dialog.sl-help")).to_be_visible()
+    for is_open in (True, False, True):
+        page.keyboard.press("?")
+        expect(page.locator("dialog.sl-help")).to_be_visible(visible=is_open)
     page.keyboard.press("Escape")
     expect(page.locator("dialog.sl-help")).to_be_hidden()
     expect(page.locator("#stage-rows")).to_be_focused()  # the help gives it back

@@ -20,6 +20,11 @@ export function listenToReader(root, parts) {
 function makeActions(root, { playback, inspection, rows, outputs }) {
   /** @type {HTMLDialogElement} */
   const help = root.querySelector('.sl-help');
+  help.addEventListener('keydown', event => {
+    if (event.key !== '?') return;
+    event.preventDefault();
+    help.close();
+  });
   return {
     play: playback.toggle,
     start: playback.toStart,
@@ -28,7 +33,7 @@ function makeActions(root, { playback, inspection, rows, outputs }) {
     'round-on': () => playback.round(1),
     'token-back': () => playback.step(-1),
     'token-on': () => playback.step(1),
-    help: () => (help.open ? help.close() : help.showModal()),
+    help: () => help.showModal(),
     'help-close': () => help.close(),
     close() {
       inspection.unlock();
