@@ -153,6 +153,12 @@ def wait_for_end(page: Page) -> None:
     page.wait_for_function("run_state === 'ended'", polling=50, timeout=60_000)
 
 
+def event_numbers(page: Page, *names: str) -> set[int]:
+    """The numbers of Gradio's events of these names."""
+    dependencies = page.evaluate("window.gradio_config.dependencies")
+    return {each["id"] for each in dependencies if any(name in names for _, name in each["targets"])}
+
+
 def text_of(page: Page) -> str:
     return page.locator(".sl-text").evaluate("node => node.textContent")
 

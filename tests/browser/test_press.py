@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from page_actions import fill, run
-from playwright.sync_api import Page, Request, expect
+from page_actions import event_numbers, fill, run
+from playwright.sync_api import Request, expect
 
 pytestmark = pytest.mark.browser
 # Presses Stop until nothing runs, because on a busy machine it may overtake a press of Run that is still on its way.
@@ -17,13 +17,6 @@ def event(request: Request) -> int | None:
     return json.loads(request.post_data)["fn_index"] if is_event else None
 
 
-def sent_by_itself(page: Page) -> set[int]:
-    """Events that the page sends without a visitor: to reopen a lost stream (heartbeat.js), and once the engine can
-    answer (engine_status.js), which on a busy machine is late."""
-    dependencies = page.evaluate("window.gradio_config.dependencies")
-    return {each["id"] for each in dependencies if any(name in ("unheard", "settled") for _, name in each["targets"])}
-
-
 def test_a_press_of_run_is_three_events_and_its_files_come_with_the_last(visit, fake):
     fake(step=0.01)
     page, events = visit(), []
@@ -32,7 +25,9 @@ def test_a_press_of_run_is_three_events_and_its_files_come_with_the_last(visit, 
         pass
     page.on("request", lambda request: events.append(event(request)))
     run(page, tokens="12")
-    assert len([each for each in events if each not in {None} | sent_by_itself(page)]) == 3
+    # The page sends these without a visitor: to reopen a lost stream (heartbeat.js), and once the engine can answer
+    # (engine_status.js), which on a busy machine is late.
+    assert len([each for each in events if each not in {None} | event_numbers(page, "unheard", "settled")]) == 3
 
 
 @pytest.mark.slow
