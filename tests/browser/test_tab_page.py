@@ -134,21 +134,7 @@ def test_stop_ends_a_run_within_a_round_and_the_next_one_runs(tab):
     assert from_json(saved(tab)).finished.reason != "cancelled"
 
 
-@pytest.mark.slow
-def test_stop_ends_a_download_and_the_next_run_begins_another(server, visit):
-    page = visit(server)
-    server.faults["/engine/weights.gguf"] = "slow"
-    fill(page)
-    press_run(page)
-    expect(page.locator(".sl-words")).to_contain_text("Downloading the model")
-    page.get_by_role("button", name="Stop").click()
-    expect(page.locator(".sl-words")).to_have_text("Stopped.")
-    server.faults.clear()
-    run(page)
-    assert server.asked.count("/engine/weights.gguf") == 2
-
-
-def test_wrong_file_is_refused_and_not_stored(server, visit):
+def test_wrong_file_is_refused_and_a_stop_ends_the_download(server, visit):
     page = visit(server)
     fill(page)
     for fault, sentence in (("changed", "its SHA-256 differs"), ("cut", "was interrupted|is incomplete")):
@@ -156,26 +142,18 @@ def test_wrong_file_is_refused_and_not_stored(server, visit):
         press_run(page)
         expect(page.locator(".sl-alert")).to_have_text(re.compile(sentence))
         assert page.evaluate("caches.open('speclens-weights').then(store => store.keys())") == []
+    server.faults["/engine/weights.gguf"] = "slow"
+    press_run(page)
+    expect(page.locator(".sl-words")).to_contain_text("Downloading the model")
+    page.get_by_role("button", name="Stop").click()
+    expect(page.locator(".sl-words")).to_have_text("Stopped.")
     server.faults.clear()
     run(page)
-    assert server.asked.count("/engine/weights.gguf") == 3
+    assert server.asked.count("/engine/weights.gguf") == 4
 
 
 @pytest.mark.slow
-def test_damaged_store_is_downloaded_again(server, visit):
-    page = visit(server)
-    run(page)
-    page.evaluate(
-        """async () => { const store = await caches.open('speclens-weights'), [key] = await store.keys();
-            await store.put(key, new Response(new Uint8Array(100))); }"""
-    )
-    page.reload()
-    run(page)
-    assert server.asked.count("/engine/weights.gguf") == 2
-
-
-@pytest.mark.slow
-def test_only_the_newest_model_stays_in_storage(server, visit):
+def test_only_the_newest_model_stays_and_a_damaged_one_comes_again(server, visit):
     page = visit(server)
     store = "const store = await caches.open('speclens-weights');"
     for _ in range(2):  # beside a download, and beside the stored model
@@ -185,6 +163,9 @@ def test_only_the_newest_model_stays_in_storage(server, visit):
         assert len(keys) == 1 and "old" not in keys[0]
         page.reload()
     assert server.asked.count("/engine/weights.gguf") == 1
+    page.evaluate(f"async key => {{ {store} await store.put(key, new Response(new Uint8Array(100))); }}", keys[0])
+    run(page)
+    assert server.asked.count("/engine/weights.gguf") == 2
 
 
 @pytest.mark.slow
@@ -231,15 +212,15 @@ def test_newer_site_takes_the_place_of_the_kept_one(tiny_site, visit, tmp_path):
 
 
 @pytest.mark.slow
-def test_reload_ends_a_run_and_the_next_one_runs(server, visit):
-    page = visit(server)
-    fill(page, method="none", max_new_tokens=256)
-    press_run(page)
-    expect(page.locator(".sl-list .sl-token").first).to_be_visible()
-    page.reload()
-    expect(page.locator(".sl-list .sl-token")).to_have_count(0)
-    run(page, max_new_tokens=8)
-    assert from_json(saved(page)).finished.reason == "length"
+def test_reload_ends_a_run_and_the_next_one_runs(tab):
+    tab.reload()
+    fill(tab, method="none", max_new_tokens=256)
+    press_run(tab)
+    expect(tab.locator(".sl-list .sl-token").first).to_be_visible()
+    tab.reload()
+    expect(tab.locator(".sl-list .sl-token")).to_have_count(0)
+    run(tab, max_new_tokens=8)
+    assert from_json(saved(tab)).finished.reason == "length"
 
 
 def change_worker(page: Page, script: str) -> None:
@@ -252,16 +233,20 @@ def change_worker(page: Page, script: str) -> None:
     page.reload()
 
 
+STORAGE = {
+    "QuotaExceededError": ["Cache.prototype.put"],
+    "SecurityError": ["CacheStorage.prototype.open", "CacheStorage.prototype.delete"],
+}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(("fault", "names"), [
-    ("QuotaExceededError", ["Cache.prototype.put"]),
-    ("SecurityError", ["CacheStorage.prototype.open", "CacheStorage.prototype.delete"]),
-])  # fmt: skip
-def test_full_or_blocked_storage_is_said_and_the_run_goes_on(server, visit, fault, names):
-    page = visit(server)
-    change_worker(page, " ".join(f"{each} = () => Promise.reject(new DOMException('', '{fault}'));" for each in names))
-    run(page)
-    expect(page.locator(".sl-words")).to_contain_text("could not keep the file")
+def test_full_or_blocked_storage_is_said_and_the_run_goes_on(server, visit):
+    page = visit(server, service_workers="block")
+    for fault, names in STORAGE.items():
+        failing = f"() => Promise.reject(new DOMException('', '{fault}'));"
+        change_worker(page, " ".join(f"{each} = {failing}" for each in names))
+        run(page)
+        expect(page.locator(".sl-words")).to_contain_text("could not keep the file")
 
 
 @pytest.mark.slow
@@ -301,18 +286,17 @@ def test_model_is_deleted_after_a_stop_while_it_loads(server, visit):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("isolated", "cores", "threads"), [
-    (True, 4, "3 threads"), (True, 2, "1 thread"), (False, 4, "1 thread"),
-])  # fmt: skip
-def test_threads_are_used_where_the_page_is_isolated(tiny_site, visit, engine, isolated, cores, threads):
+@pytest.mark.parametrize(("isolated", "threads"), [(True, {4: "3 threads", 2: "1 thread"}), (False, {4: "1 thread"})])
+def test_threads_are_used_where_the_page_is_isolated(tiny_site, visit, engine, isolated, threads):
     with serving_site(tiny_site, isolated) as server:
-        page = visit(server)
-        change_worker(page, f"Object.defineProperty(navigator, 'hardwareConcurrency', {{ value: {cores} }});")
-        assert page.evaluate("crossOriginIsolated") is isolated
-        run(page, temperature=0.8, seed=3)
-        ours = from_json(saved(page))
-    assert ours.started.device == f"browser tab, WASM, {threads}"
-    assert decisions(ours) == decisions(fold(engine.run(config_of(ours))))
+        page = visit(server, service_workers="block")  # else the second worker would be the first one, kept
+        for cores, words in threads.items():
+            change_worker(page, f"Object.defineProperty(navigator, 'hardwareConcurrency', {{ value: {cores} }});")
+            assert page.evaluate("crossOriginIsolated") is isolated
+            run(page, temperature=0.8, seed=3)
+            ours = from_json(saved(page))
+            assert ours.started.device == f"browser tab, WASM, {words}"
+            assert decisions(ours) == decisions(fold(engine.run(config_of(ours))))
 
 
 TOLD = [  # settings of a link, the values in the form, and the note
