@@ -1,6 +1,7 @@
 """What the player's inspector says of a token, in a real browser."""
 
 import re
+from dataclasses import replace
 
 import pytest
 from page_actions import wait_until_above
@@ -8,12 +9,14 @@ from player_page import made
 from player_runs import by_rule, drafted_by
 from playwright.sync_api import expect
 from sample_traces import constrained, siblings
+from server_recordings import uncounted_recording
+from stand_in_server import RECORDED, vllm
 from stand_in_server import recorded as served
-from stand_in_server import vllm
 from visits import PHONE
 
 from app.views import player_feed
 from engine.files import ASSETS
+from engine.tools.servers.log_trace import read_traces
 from engine.trace.trace import load
 
 pytestmark = pytest.mark.browser
@@ -243,3 +246,18 @@ def test_a_servers_rejected_guesses_look_unknown(open_player):
     row.locator(".sl-accepted").first.click()
     expect(inspector).not_to_contain_text("Rejected:")
     assert "null" not in page.locator(".sl-player").inner_html()
+
+
+def test_a_logs_rejected_words_are_explained_and_none_can_be_forced(open_player):
+    page = open_player(read_traces((RECORDED / "llama_b11434_draft_log.txt").read_bytes(), "log")[0], is_recorded=True)
+    page.locator(".sl-list .sl-token.sl-rejected").first.click()
+    inspector = page.locator(".sl-inspected-token")
+    expect(inspector).to_contain_text("The server rejected this guess.")
+    expect(inspector.locator(".sl-candidates")).to_contain_text("60.9 %")
+    expect(inspector.get_by_role("button", name="Force another token")).to_have_count(0)
+
+
+def test_an_end_in_a_servers_own_word_is_shown_as_it_is(open_player):
+    trace = uncounted_recording()
+    page = open_player(replace(trace, finished=replace(trace.finished, reason="content_filter")), is_recorded=True)
+    expect(page.locator(".sl-compared")).to_contain_text("The server ended it (content_filter) after 10 tokens.")

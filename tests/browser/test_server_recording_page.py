@@ -1,38 +1,11 @@
 """A recording of one's own server in a browser: its heading, its unknown guesses, and the form of Theory filled in."""
 
-from dataclasses import replace
-
 import pytest
 from page_actions import check_light_and_dark, open_files, open_lab, open_tab, upload
 from playwright.sync_api import expect
-from server_recordings import file_of, uncounted_recording, vllm_recording
-from stand_in_server import RECORDED
-
-from engine.tools.servers.log_trace import read_traces
+from server_recordings import file_of, vllm_recording
 
 pytestmark = pytest.mark.browser
-
-
-@pytest.mark.slow
-def test_a_logs_rejected_words_are_explained_and_none_can_be_forced(page, tmp_path):
-    trace = read_traces((RECORDED / "llama_b11434_draft_log.txt").read_bytes(), "log")[0]
-    open_files(page, file_of(trace, tmp_path, "run.json"))
-    expect(page.locator("#stage .sl-words")).to_contain_text("Its log tells the guesses that it rejected, too, with q.")
-    page.locator("#stage .sl-rows").press("End")
-    page.locator("#stage .sl-list .sl-token.sl-rejected").first.click()
-    inspector = page.locator("#stage .sl-inspected-token")
-    expect(inspector).to_contain_text("The server rejected this guess.")
-    expect(inspector.locator(".sl-candidates")).to_contain_text("60.9 %")
-    expect(inspector.get_by_role("button", name="Force another token")).to_have_count(0)
-
-
-@pytest.mark.slow
-def test_an_end_in_a_servers_own_word_is_shown_as_it_is(page, tmp_path):
-    trace = uncounted_recording()
-    trace = replace(trace, finished=replace(trace.finished, reason="content_filter"))
-    open_files(page, file_of(trace, tmp_path, "run.json"))
-    page.locator("#stage .sl-rows").press("End")
-    expect(page.locator("#stage .sl-compared")).to_contain_text("The server ended it (content_filter) after 10 tokens.")
 
 
 @pytest.mark.slow

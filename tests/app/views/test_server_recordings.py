@@ -5,6 +5,7 @@ import json
 import pytest
 from fake_worker import FakeEngine
 from server_recordings import hidden_recording, uncounted_recording, vllm_recording
+from stand_in_server import RECORDED
 
 from app.jobs.service import Service
 from app.jobs.visitor import Session
@@ -13,6 +14,7 @@ from app.playground.result_handlers import Results
 from app.server.limits import Limits
 from app.views import lanes, player_feed, run_charts, servers, tiles
 from app.views.statuses import legend
+from engine.tools.servers.log_trace import read_traces
 from engine.trace.events import Server
 
 DRAFTING, PLAIN = vllm_recording(3, 0.06, (3, 1, 0, 2)), vllm_recording(0, 0.03)
@@ -55,6 +57,8 @@ def test_the_sentence_of_an_opened_recording_fits_what_is_told():
     assert "Beside it is the recording without drafts" in servers.opening_sentence(DRAFTING, PLAIN)
     assert "so none are drawn" in servers.opening_sentence(UNCOUNTED, None)
     assert "Its stream shows no drafts" in servers.opening_sentence(PLAIN, None)
+    log = read_traces((RECORDED / "llama_b11434_draft_log.txt").read_bytes(), "log")[0]
+    assert "Its log tells the guesses that it rejected, too, with q." in servers.opening_sentence(log, None)
 
 
 def test_tiles_name_no_number_that_a_server_did_not_tell():
