@@ -20,7 +20,7 @@ pytestmark = pytest.mark.xdist_group("real-model")
 PROMPTS = read_prompts(ASSETS / "data" / "prompts_json.jsonl", use=MEASUREMENT)[4::8]  # one of each schema
 TOKENS = 64
 FAST = ("auto", "eagle")
-OTHERS = [pytest.param(method, 2, marks=pytest.mark.slow) for method in METHODS if method not in ("none", *FAST)]
+OTHERS = [pytest.param(method, marks=pytest.mark.slow) for method in METHODS if method not in ("none", *FAST)]
 
 
 def config(prompt, method: str = "none", **settings) -> RunConfig:
@@ -49,22 +49,15 @@ def test_plain_answers_end_and_fit_their_schemas(plain):
     assert all(fits(plain(prompt), prompt) for prompt in PROMPTS)
 
 
-@pytest.mark.parametrize(("method", "prompts"), [*((method, 1) for method in FAST), *OTHERS])
-def test_greedy_answers_are_those_of_plain_constrained_decoding(engine, plain, method, prompts):
-    ties, drafts = 0, 0
-    for prompt in PROMPTS[:prompts]:
-        expected = plain(prompt)
-        trace = fold(engine.run(config(prompt, method)))
-        drafts += sum(len(each.parents) for each in trace.rounds)
-        if differs_at_near_tie(trace, expected):
-            ties += 1
-        else:
-            assert trace.text == expected.text and trace.finished.reason == expected.finished.reason
-    assert 3 * ties <= prompts and drafts > 10 * prompts
+@pytest.mark.parametrize("method", [*FAST, *OTHERS])
+def test_greedy_answer_is_that_of_plain_constrained_decoding(engine, plain, method):
+    trace, expected = fold(engine.run(config(PROMPTS[0], method))), plain(PROMPTS[0])
+    assert trace.text == expected.text and trace.finished.reason == expected.finished.reason
+    assert sum(len(each.parents) for each in trace.rounds) > 10
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["auto", "lm", "eagle"])
+@pytest.mark.parametrize("method", ["auto", "eagle"])
 def test_drawn_answers_fit_the_schema_too(engine, method):
     ended = drafts = 0
     for seed, prompt in enumerate(PROMPTS):

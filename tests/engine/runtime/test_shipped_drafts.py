@@ -106,21 +106,12 @@ def until(count: int, events):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("method", "gamma", "acceptance"),
-    [
-        ("lm", 3, "block"),
-        ("block", 2, "token"),
-        ("medusa", 2, "token"),
-        ("exit", 2, "token"),
-        ("eagle", 3, "token"),
-        ("eagle", 3, "block"),
-    ],
-)
-def test_sampled_text_keeps_the_targets_law(engine, reference, method, gamma, acceptance):
-    """The first two tokens of seeded runs have the target's own joint law; false alarm 1e-4, seeds fixed."""
+@pytest.mark.parametrize("acceptance", ["token", "block"])
+def test_sampled_text_keeps_the_targets_law(engine, reference, acceptance):
+    """The first two tokens of seeded runs with drawn trees have the target's own joint law; false alarm 1e-4, seeds
+    fixed. test_heads.py counts the laws of every head on tiny models."""
     asked = RunConfig(
-        BEGUN, method=method, gamma=gamma, sampling=SamplingParams(1.3, top_k=3), max_new_tokens=4, chat=False,
+        BEGUN, method="eagle", gamma=3, sampling=SamplingParams(1.3, top_k=3), max_new_tokens=4, chat=False,
         acceptance=acceptance,
     )  # fmt: skip
     runs = [fold(until(2, engine.run(replace(asked, seed=seed, trace=False), drafts_first=True))) for seed in range(80)]
