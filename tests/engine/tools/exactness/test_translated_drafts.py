@@ -46,8 +46,7 @@ def test_the_joint_law_of_whole_outputs_with_other_tokens(kind, name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("acceptance", ["token", "block"])
-@pytest.mark.parametrize("gamma", [4, "auto"])
+@pytest.mark.parametrize(("gamma", "acceptance"), [(4, "block"), ("auto", "token")])
 @KINDS
 def test_a_long_run(kind, gamma, acceptance):
     one, settings = drafter(kind), {"sampling": PLAIN, "max_new_tokens": 1000, "acceptance": acceptance}
