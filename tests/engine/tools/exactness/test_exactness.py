@@ -66,7 +66,7 @@ LAWS = {
 @pytest.mark.parametrize(("method", "law"), [
     ("lm", "top-k"), ("lm", "penalty"),
     *slow(("none", "penalty"), ("without_replacement", "penalty"), ("independent", "penalty")),
-    *slow(("without_replacement", "top-k"), ("independent", "top-k")),  # where siblings that leave p as it was show most
+    *slow(("without_replacement", "top-k"), ("independent", "top-k")),  # shows siblings that leave p
 ])  # fmt: skip
 def test_the_joint_law_of_whole_outputs(method, law):
     """Three tokens are tested at once, which also shows that seeds are independent."""
