@@ -13,8 +13,8 @@ from statistics import median
 
 from engine.trace.costs import CostModel
 from engine.trace.events import Round
+from engine.trace.noise import is_crowded
 
-_MOST_BUSY = 0.4  # share of the cores that other programs may have taken from a run that is learnt from
 _MEMORY = 48  # rounds of each drafter that count
 FEWEST = 8  # rounds, of a drafter and of plain ones, before anything is corrected
 _SLOWEST = 1.6  # a drafter's rounds count as this much slower than promised at most, and as much faster
@@ -31,7 +31,7 @@ class RoundClock:
     def learn(self, rounds: Iterable[Round], costs: CostModel, method: str, busy: float | None) -> None:
         """Takes the rounds of a run that is over; not where other programs kept the machine busy, or that is unknown.
         ``method``: who drafted where a round does not say."""
-        if busy is None or busy > _MOST_BUSY:
+        if busy is None or is_crowded(busy):
             return
         promises = replace(costs, paces={})
         for each in rounds:

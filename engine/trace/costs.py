@@ -30,9 +30,12 @@ class CostModel:
         return self.draft_costs.get(drafter, self.c)
 
     def costs_of(self, drafter: str) -> tuple[float, dict[int, float]]:
-        """Returns c and v of rounds with drafts of this drafter, as the clock has corrected them."""
+        """Returns c and v of rounds with drafts of this drafter, as the clock has corrected them. No pace takes a pass
+        below a plain step; otherwise a prediction could be above the tokens a round."""
         pace = self.paces.get(drafter, 1.0)
-        return pace * self.draft_cost(drafter), {w: pace * x if w > 1 else x for w, x in self.v.items()}
+        return pace * self.draft_cost(drafter), {
+            w: max(pace * x, min(x, 1.0)) if w > 1 else x for w, x in self.v.items()
+        }
 
     def round_cost(self, drafter: str, steps: int, drafts: int) -> float:
         """Returns the time of a round ÷ a plain step's, by its drafter, draft steps and drafts."""

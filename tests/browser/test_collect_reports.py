@@ -8,7 +8,7 @@ import pytest
 from page_actions import OVERFLOW, downloaded, open_lesson, violations, wait_for
 from player_page import page_with
 from playwright.sync_api import expect
-from test_report import LESSON, NAME, RULE, STEP
+from reported_visit import LESSON, NAME, RULE, STEP
 
 from lessons.schema import TRACES
 

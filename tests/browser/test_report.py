@@ -6,23 +6,14 @@ import re
 import pytest
 from page_actions import OVERFLOW, click_until, downloaded, open_lesson, run, saved, violations
 from playwright.sync_api import expect
+from reported_visit import LESSON, NAME, RULE, STEP
 
 from engine.trace.metrics import compute_metrics
 from engine.trace.trace import from_json, load
-from lessons.loader import lessons
 from lessons.schema import TRACES
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("static-site")]
 RUN = TRACES / "code_lm.json"
-# The first step that asks for a number.
-LESSON, STEP = next(
-    (lesson.slug, i)
-    for lesson in lessons()
-    for i, step in enumerate(lesson.steps)
-    if step.ask and step.ask.kind == "number"
-)
-RULE = ("p / q", "max(p - q, 0)", "p")
-NAME = '<script>pwned=1</script> Ada & "Co"'
 
 
 def kept(page, button: str) -> str:

@@ -41,7 +41,7 @@ def paces(*rounds, busy=0.1, method="auto") -> dict[str, float]:
         ([taken("", 0.01), taken("lm", 0.9), taken("ngram", 0.001)], {}, {"lm": 1.6, "ngram": 0.62}),  # bounds
         ([taken("", 0.01), taken("lm", 0.02, count=FEWEST - 1)], {}, {}),
         ([taken("", 0.01, count=FEWEST - 1), taken("lm", 0.02)], {}, {}),
-        ([taken("", 0.01), taken("lm", 0.02)], {"busy": 0.5}, {}),
+        ([taken("", 0.01), taken("lm", 0.02)], {"busy": 0.2}, {}),
         ([taken("", 0.01), taken("lm", 0.02)], {"busy": None}, {}),
         ([taken("", 0.01), taken("lm", 0.02, rows=2)], {}, {}),  # others' tokens were in its passes
         ([taken("", 0.01), taken("lm", 0.02, reading=0.1)], {}, {}),
@@ -72,6 +72,12 @@ def test_prediction_counts_the_pace_of_rounds_with_drafts_only():
         assert costs.round_cost(drafter, steps, drafts) == pytest.approx(PROMISED[drafter] * slower)
     assert costs.round_cost("", 0, 0) == 1.0
     assert costs.predict([(3, 2, 1, "lm"), (1, 0, 0, "")]) == pytest.approx(4 / 3)
+
+
+def test_no_pace_predicts_more_than_the_tokens_a_round():
+    costs = CostModel(0.0, {1: 1.0, 2: 0.97, 3: 1.4}, 100, 0.01, paces={"ngram": 0.6})
+    assert costs.round_cost("ngram", 0, 2) == 1.0
+    assert costs.round_cost("ngram", 0, 1) == 0.97, "as it was measured, and no less"
 
 
 CHEAP, DEAR = {1: 1.0, 8: 1.3, 16: 1.6}, {1: 1.0, 2: 2.0, 16: 16.0}
