@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from page_actions import check_light_and_dark
+from page_actions import OVERFLOW, check_light_and_dark
 from player_page import page_with
 from playwright.sync_api import Page, expect
 
@@ -233,7 +233,7 @@ def test_sheet_has_the_numbers_of_the_page_and_its_key(page, numbers):
     sheet.close()
 
 
-def test_sheet_is_one_page_and_its_key_two(open_offline, tmp_path):
+def test_sheet_is_two_pages_and_its_key_two(open_offline, tmp_path):
     for has_key in (True, False):
         file = tmp_path / f"{has_key}.html"
         file.write_text(practice.sheet(glossary(), has_key), encoding="utf-8")
@@ -241,7 +241,10 @@ def test_sheet_is_one_page_and_its_key_two(open_offline, tmp_path):
         for seed in (1, 417, 2500, 9999):
             page.goto(f"{file.as_uri()}?{seed}#{seed}")
             expect(page.locator("h1").first).to_have_text(f"Exercises {seed}")
-            assert len(re.findall(rb"/Type\s*/Page\b", page.pdf(format="A4"))) == 1 + 2 * has_key, seed
+            page.emulate_media(media="print")
+            page.set_viewport_size({"width": 688, "height": 1017})  # A4 within its margins
+            assert page.evaluate(OVERFLOW) == 0, "or paper would show it all smaller"
+            assert len(re.findall(rb"/Type\s*/Page\b", page.pdf(format="A4"))) == 2 + 2 * has_key, seed
         assert page.locator(".sl-practice-key").count() == has_key
 
 
