@@ -322,6 +322,19 @@ def test_captions_of_the_first_visit_lead_to_the_idea(visit):
 
 
 @pytest.mark.slow
+def test_recorded_numbers_turn_grey_while_a_run_of_ones_own_starts(visit, fake):
+    fake(load=8.0)
+    page = visit()
+    number, words = (page.locator(f"#stage [data-tile=speedup] .sl-{name}") for name in ("number", "note"))
+    grey = words.evaluate("node => getComputedStyle(node).color")
+    expect(number).not_to_have_css("color", grey)
+    press_run(page)
+    expect(page.locator("#stage .sl-stage[data-notice=progress][data-kind=recorded]")).to_be_visible()
+    expect(number).to_have_css("color", grey)
+    wait_for_end(page)
+
+
+@pytest.mark.slow
 def test_rounds_come_right_after_run_on_a_phone(visit, fake):
     page = visit(viewport={"width": 390, "height": 844})
     fake(step=0.5)  # long enough to be seen
