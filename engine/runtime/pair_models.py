@@ -85,7 +85,7 @@ class PairModels:
             draft = self.load(spec, "the draft", precision)
             moved = self._move(draft, precision)
             if moved <= MOST_MOVED:
-                if getattr(draft.runner.model, "doubles_rows", False):  # a kept prompt is read again for less
+                if getattr(draft.runner.model, "doubles_rows", False):  # reading a kept prompt again costs less
                     draft.runner.model.give_up_same_bits()
                 if draft.folder != self.target.folder:
                     self.hashes[draft.folder] += f"-{precision}"

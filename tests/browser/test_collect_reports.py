@@ -5,10 +5,10 @@ import io
 import json
 
 import pytest
-from page_actions import OVERFLOW, downloaded, open_lesson, violations, wait_for
+from page_actions import OVERFLOW, downloaded, violations, wait_for
 from player_page import page_with
 from playwright.sync_api import expect
-from reported_visit import LESSON, NAME, RULE, STEP
+from reported_visit import NAME, RULE, make_guess, write_rules
 
 from lessons.schema import TRACES
 
@@ -110,15 +110,8 @@ def test_hostile_numbers_and_texts_are_cut(table):
 
 def test_a_teacher_gets_a_table_of_the_reports_that_the_page_made(open_offline, site, tmp_path):
     page = open_offline(site, several=True)
-    open_lesson(page, LESSON, STEP)
-    page.locator(".sl-guess input").fill("20")
-    page.get_by_role("button", name="Reveal").click()
-    page.evaluate("location.hash = '#rule'")
-    rule = page.locator(".sl-rule-boxes section").first
-    for field, text in zip(rule.get_by_role("textbox").all(), RULE, strict=True):
-        field.fill(text)
-    rule.get_by_role("button", name="Check it").click()
-    page.get_by_role("button", name="All lessons").click()
+    make_guess(page)
+    write_rules(page, RULE)
     own = page.locator(".sl-own-report")
     own.locator("summary").click()
     own.get_by_label("My runs").set_input_files(RUN)

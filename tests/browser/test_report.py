@@ -6,7 +6,7 @@ import re
 import pytest
 from page_actions import OVERFLOW, click_until, downloaded, open_lesson, run, saved, violations
 from playwright.sync_api import expect
-from reported_visit import LESSON, NAME, RULE, STEP
+from reported_visit import LESSON, NAME, RULE, STEP, make_guess, write_rules
 
 from engine.trace.metrics import compute_metrics
 from engine.trace.trace import from_json, load
@@ -22,19 +22,11 @@ def kept(page, button: str) -> str:
 
 def test_a_report_has_name_lessons_guesses_exercises_and_runs(open_offline, site, tmp_path):
     page = open_offline(site, several=True, viewport={"width": 390, "height": 844})
-    open_lesson(page, LESSON, STEP)
-    page.locator(".sl-guess input").fill("20")
-    page.get_by_role("button", name="Reveal").click()
+    make_guess(page)
     page.evaluate("""localStorage.setItem('speclens-practice',
         JSON.stringify({ version: 1, kinds: { best_gamma: { right: 2, first: 1, tries: 4 } }, sets: [
           { seed: 417, answers: { best_gamma: { text: '6.5', tries: 3, hints: 1, end: '' } } }] }))""")
-    page.evaluate("location.hash = '#rule'")
-    rule = page.locator(".sl-rule-boxes section").first
-    for texts in (("p / q", "p", "p"), RULE, ("p / q", "q", "p")):  # a wrong one after it takes nothing back
-        for field, text in zip(rule.get_by_role("textbox").all(), texts, strict=True):
-            field.fill(text)
-        rule.get_by_role("button", name="Check it").click()
-    page.get_by_role("button", name="All lessons").click()
+    write_rules(page, ("p / q", "p", "p"), RULE, ("p / q", "q", "p"))  # a wrong one after it takes nothing back
     box = page.locator(".sl-own-report")
     box.locator("summary").click()
     box.get_by_label("Name").fill(NAME)
