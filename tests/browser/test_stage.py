@@ -278,13 +278,13 @@ COVERED = """() => {
   const parts = [...stage.querySelectorAll('.sl-captions :is(p, button)')].filter(part => {
     const { left, top, bottom } = part.getBoundingClientRect();
     const found = document.elementFromPoint(left + 20, (top + bottom) / 2);
-    return top < rows.top || bottom > deck.top || !part.contains(found);
+    return part.checkVisibility() && (top < rows.top || bottom > deck.top || !part.contains(found));
   });
   return [...parts.map(part => part.textContent), ...(rows.bottom > deck.top + 1 ? ['rounds'] : [])];
 }"""
 
 
-@pytest.mark.parametrize(("width", "height"), [(360, 640), (390, 844)])
+@pytest.mark.parametrize(("width", "height"), [(360, 640), (390, 844), (1280, 800)])
 def test_captions_of_the_first_visit_end_above_the_transport(visit, width, height):
     page = visit(fresh=True, viewport={"width": width, "height": height})
     expect(page.locator("#stage .sl-captions p")).to_have_count(3)
@@ -317,6 +317,8 @@ def test_captions_of_the_first_visit_lead_to_the_idea(visit):
     page = visit(fresh=True, viewport={"width": 1366, "height": 768})
     expect(page.locator("#stage .sl-captions p")).to_have_count(3)
     page.wait_for_function(f"({COVERED})().length === 0")
+    frame = page.locator("#stage .sl-rounds .sl-means-frame .sl-piece")
+    assert frame.evaluate("node => getComputedStyle(node, '::after').content") == '" same place"'
     page.get_by_role("button", name="The idea in sixty seconds").click()
     expect(page.locator("#sl-minute .sl-minute-go")).to_be_in_viewport()
 
@@ -325,12 +327,13 @@ def test_captions_of_the_first_visit_lead_to_the_idea(visit):
 def test_recorded_numbers_turn_grey_while_a_run_of_ones_own_starts(visit, fake):
     fake(load=8.0)
     page = visit()
-    number, words = (page.locator(f"#stage [data-tile=speedup] .sl-{name}") for name in ("number", "note"))
-    grey = words.evaluate("node => getComputedStyle(node).color")
+    number, strip = page.locator("#stage [data-tile=speedup] .sl-number"), page.locator("#stage .sl-strip")
+    grey = strip.evaluate("node => getComputedStyle(node).color")
     expect(number).not_to_have_css("color", grey)
     press_run(page)
     expect(page.locator("#stage .sl-stage[data-notice=progress][data-kind=recorded]")).to_be_visible()
     expect(number).to_have_css("color", grey)
+    expect(strip).to_have_css("opacity", "0.55")
     wait_for_end(page)
 
 
