@@ -33,6 +33,7 @@ STYLES = [
     "playground/controls.css",
     "playground/results.css",
     "player/player.css",
+    "player/branch.css",
     "player/stage.css",
     "player/tree_tab.css",
     "playground/charts.css",

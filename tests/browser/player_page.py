@@ -19,7 +19,14 @@ LESSON_MODULES = [
     "lib/speedup_model.js",
     *(f"lessons/{room}/{name}.js" for room, names in _ROOMS.items() for name in names.split()),
 ]
-STYLES = ("colours.css", "page.css", "playground/results.css", "player/player.css", "player/stage.css")
+STYLES = (
+    "colours.css",
+    "page.css",
+    "playground/results.css",
+    "player/player.css",
+    "player/branch.css",
+    "player/stage.css",
+)
 
 
 @contextmanager

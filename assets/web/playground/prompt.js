@@ -35,7 +35,7 @@ export function listenForPrompt() {
 
   // Called before gradio sends the event whose answer fills the field.
   function keepTyped() {
-    if (!typed.trim() || findField()?.value !== typed) return;
+    if (!typed.trim()) return;
     replaced = typed;
     offer(true);
   }
