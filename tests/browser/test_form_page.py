@@ -78,7 +78,7 @@ def test_a_typed_prompt_comes_back_after_an_example_took_its_place(visit):
     expect(field).not_to_have_value("Why is the sky blue?")
     story = field.input_value()
     page.get_by_role("button", name="Code", exact=True).click()
-    expect(field).not_to_have_value(story)  # no answer is on its way that would replace what comes back
+    expect(field).not_to_have_value(story)  # no answer that is still on its way replaces the text
     back.click()
     expect(field).to_have_value("Why is the sky blue?")
     expect(back).to_be_hidden()
