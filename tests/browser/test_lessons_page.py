@@ -89,7 +89,11 @@ def test_a_whole_lesson_by_keyboard(visit):
     expect(page.locator('.sl-option[data-right="true"]')).to_contain_text("One more than were accepted")
     page.keyboard.press("b")
     expect(title(page)).to_have_text("Step three: accept")
-    for _ in range(3):
+    expect(page.locator(".sl-reply")).to_contain_text("You said 3, it is 4 tokens.")  # an answer stays given
+    page.keyboard.press("n")
+    page.reload()
+    expect(page.locator(".sl-reply")).to_contain_text("Not quite.")
+    for _ in range(2):
         page.keyboard.press("n")
 
     # live: the controls are filled, the one spoken of glows until it is touched, and nothing runs by itself
@@ -115,6 +119,10 @@ def test_a_whole_lesson_by_keyboard(visit):
         page.keyboard.press("2")
     expect(page.locator(".sl-lesson-end")).to_contain_text("1 of 2 at the first try. That’s it for this lesson.")
     page.keyboard.press("n")
+    expect(page.locator("#sl-lesson-title")).to_have_text("3. Accept, reject, resample")
+    page.go_back()
+    expect(page.locator("#sl-lesson-title")).to_have_text("2. Draft, then verify")
+    page.go_forward()
     expect(page.locator("#sl-lesson-title")).to_have_text("3. Accept, reject, resample")
 
     # kept in this browser

@@ -3,6 +3,7 @@
 /** @import { Lab, LessonPage, LessonsValue, Step } from './lesson_page.d.ts' */
 import { closest, makeButton, makeFind, setText } from '../../lib/dom.js';
 import { pressVerb } from '../../lib/format.js';
+import { readGuesses } from '../progress/guess_log.js';
 import { makeProgress } from '../progress/lesson_progress.js';
 import { makeAddress } from './address.js';
 import { labButton, labNote } from './lab_button.js';
@@ -15,6 +16,7 @@ import { quizNodes, stepNodes, turnSentence } from './lesson_step.js';
 import { makeMarkup } from './markup.js';
 import { makePagesBeside } from './pages_beside.js';
 import { makePlaygroundHint } from './playground_hint.js';
+import { repeatGuess } from './questions.js';
 import { makeToolPlace } from './tool_place.js';
 
 const FIXED = 'This page’s link keeps its settings, so the lesson cannot fill them in. Go on to the next step.';
@@ -123,6 +125,8 @@ export function mount({ element, props, trigger }) {
     if (at < last()) begin(page.steps[at]);
     else showRun(page.steps.at(-1));
     drawNav();
+    const { done, over } = progress.read(page.slug);
+    if (done.includes(at) && !over) repeatGuess(body, page.steps[at]?.ask, readGuesses()[page.slug]?.asks[at]?.guess);
   }
   /** @param {Step} step */
   const showRun = ({ run, at: place }) => stage.show(run, page.runs[run], place);
@@ -200,7 +204,8 @@ export function mount({ element, props, trigger }) {
       go(at + 1);
       return settleView();
     }
-    if (hasNext()) open(nextLesson().slug);
+    if (hasNext())
+      location.hash = `#lesson-${nextLesson().slug}`; // an entry of its own, from which Back returns
     else list();
   }
   function back() {

@@ -92,6 +92,20 @@ export function makePrediction(markup, ask, answered) {
   return make('div', 'sl-question', [...head, list, reply]);
 }
 
+// Gives the answer again that the learner gave before, as after a reload. ``place`` holds the prediction of ``ask``.
+export function repeatGuess(place, ask, guess) {
+  const question = place.querySelector('.sl-question'),
+    field = question?.querySelector('.sl-guess input');
+  if (!question || !guess || (ask.vote && isClass())) return;
+  if (field) {
+    field.value = guess;
+    field.form.requestSubmit();
+    return;
+  }
+  const at = ask.options.findIndex(option => plainText(option.text) === guess);
+  question.querySelectorAll('.sl-option')[at]?.click();
+}
+
 // The hands counted so far, by question. They live on this page alone, for as long as it is open: otherwise a wrong key
 // that leaves the step would lose them.
 const VOTES = new WeakMap();
