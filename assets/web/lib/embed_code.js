@@ -16,7 +16,7 @@ const TAG = 'script'; // not written out, because a page may hold this file with
 const quote = text => text.replaceAll('&', '&amp;').replaceAll('"', '&quot;').replaceAll('<', '&lt;');
 
 // ``title``: what a screen reader says of the frame.
-export function embedCode(address, title) {
+function embedCode(address, title) {
   const frame = `<iframe src="${quote(address)}" title="${quote(title)}" sandbox="allow-scripts" loading="lazy"`;
   return `${frame}\n  width="100%" height="${HEIGHT}" style="border: 0"></iframe>\n<${TAG}>${LISTENER}</${TAG}>\n`;
 }

@@ -9,7 +9,7 @@
 
 import { readObject, storeObject } from '../../lib/storage.js';
 
-export const PRACTICE_KEY = 'speclens-practice';
+const PRACTICE_KEY = 'speclens-practice';
 const VERSION = 1;
 const MOST_SETS = 20;
 

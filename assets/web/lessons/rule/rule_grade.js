@@ -68,7 +68,7 @@ const textsOf = (count, length) =>
     : [[]];
 
 // The chance of each text of some words, the last one changing fastest.
-export function lawOf(pair, rule) {
+function lawOf(pair, rule) {
   const count = pair.p.length,
     texts = textsOf(count, pair.length),
     law = texts.map(() => 0);

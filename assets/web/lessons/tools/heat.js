@@ -12,7 +12,7 @@ const ALL = 'all';
 
 /** On how many kinds each of the two numbers fell from temperature 0 to 1, "all" not counted.
  * @param {Record<string, number[][]>} kinds @returns {number[]} */
-export function fallsOf(kinds) {
+function fallsOf(kinds) {
   const each = Object.entries(kinds).filter(([kind]) => kind !== ALL);
   return SCALES.map((_, i) => each.filter(([, [cold, hot]]) => hot[i] < cold[i]).length);
 }

@@ -3,8 +3,8 @@
 
 import { make } from '../../lib/dom.js';
 import { quantity } from '../../lib/format.js';
+import { paysFrom } from '../../lib/speedup_model.js';
 import { figure, makeNote, makeResult, short } from '../widgets/widgets.js';
-import { paysFrom } from './prompt_bar.js';
 
 /** @typedef {Record<'plain' | 'drafting' | 'tau' | 'firstPlain' | 'firstDrafting' | 'length', number>} Measured */
 /** The speedup of writing and of a whole answer of ``length`` tokens; what a round costs in plain steps; and the cause in

@@ -7,7 +7,7 @@ import { figure, makeNote, makeResult } from '../widgets/widgets.js';
 
 /** The first place at which two runs have another token; -1 where they have the same, as far as both go.
  * @param {[string, number][]} one @param {[string, number][]} other */
-export const partingOf = (one, other) => one.findIndex(([text], i) => i < other.length && text !== other[i][0]);
+const partingOf = (one, other) => one.findIndex(([text], i) => i < other.length && text !== other[i][0]);
 
 // ``runs``: {name: [[text, gap of the two best logits], …]}, of two runs.
 export function makeParting({ runs, note }, touched) {

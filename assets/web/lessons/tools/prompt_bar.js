@@ -3,6 +3,7 @@
 
 import { make } from '../../lib/dom.js';
 import { quantity } from '../../lib/format.js';
+import { paysFrom } from '../../lib/speedup_model.js';
 import { figure, makeNote, makeResult, slider } from '../widgets/widgets.js';
 
 const KEPT = 0.9; // of a prompt that the cache knows; the question at its end is new
@@ -10,19 +11,13 @@ const KEPT = 0.9; // of a prompt that the cache knows; the question at its end i
 /** How long a request takes. ``rates``: tokens a second that are read from the prompt, and written.
  * ``extra``: the part of the reading that only a drafter causes.
  * @param {{ unread: number, answer: number, rates: { read: number, write: number }, plain: { read: number, write: number } }} request */
-export function partsOf({ unread, answer, rates, plain }) {
+function partsOf({ unread, answer, rates, plain }) {
   const prompt = unread / plain.read,
     extra = Math.max(0, unread / rates.read - prompt),
     first = 1 / plain.write;
   const rest = (answer - 1) / rates.write;
   return { prompt, extra, first, rest, total: prompt + extra + first + rest };
 }
-
-/** From how many tokens of an answer on drafting pays, if its first token comes ``later`` seconds later and each
- * further one takes ``drafting`` seconds instead of ``plain``; null if it is not later, or never pays.
- * @param {number} later @param {number} plain @param {number} drafting */
-export const paysFrom = (later, plain, drafting) =>
-  later > 0 && plain > drafting ? Math.ceil(later / (plain - drafting)) : null;
 
 /** Both requests, and the answer length from which drafting pays. ``isCached``: the prompt is in the cache;
  * ``isHybrid``: its model has a running state, with which drafts find nothing there. */
