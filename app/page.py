@@ -133,7 +133,7 @@ def operator_routes(service: Service) -> list[Route]:
 
 
 def theme() -> gr.themes.Base:
-    """Fonts of the reader's own system: no browser request leaves this server."""
+    """Returns the theme, in fonts of the reader's own system, because no browser request may leave this server."""
     return gr.themes.Default(
         primary_hue="indigo",
         neutral_hue="slate",

@@ -99,7 +99,8 @@ def verbless_docstrings(source: str) -> Found:
         if isinstance(node, FUNCTION) and not is_property(node):
             text = (ast.get_docstring(node) or "").removeprefix("Also ")
             first = text.partition(" ")[0].rstrip(".,:")
-            if text and (not re.fullmatch(r"\w+s", first) or first in DOCSTRINGS["nouns"]):
+            is_noun = first in DOCSTRINGS["nouns"] or re.match(r"(?!Warns)\w+s(?: and \w+)? of\b", text)
+            if text and (not re.fullmatch(r"\w+s", first) or is_noun):
                 yield node.body[0].lineno, first
 
 

@@ -54,7 +54,7 @@ class Results:
         self.service, self.exports = service, Exports()
 
     def show(self, session: Session) -> ResultValues:
-        """Charts and files of the session's run.
+        """Returns charts and files of the session's run.
 
         Files are written now, because a DownloadButton that fills itself on click serves the file before (gradio 6.31).
         Without a run all stays as it is: the recorded run that the page opens with keeps its charts.

@@ -20,7 +20,8 @@ UNKNOWN = (
 
 
 def legend() -> str:
-    """Items of an HTML list. Each mark is a button, because meanings.js shows its meaning on focus and touch, too."""
+    """Returns the items of an HTML list. Each mark is a button, because meanings.js also shows its meaning on focus and
+    touch."""
     rows = {name: row for name, row in STAGES.items() if row[2]}
     known = STATUSES | {"forbidden": FORBIDDEN}
     rows |= {name: (status.mark, name, status.meaning) for name, status in known.items()}

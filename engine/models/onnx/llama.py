@@ -231,7 +231,7 @@ def add_layers(
 
 
 def add_qkv(graph: Graph, weights: Weights, at: str, name: str, x: str, width: int, heads: Heads) -> str:
-    """Queries, keys and values side by side [T, (H + 2·K)·D], q and k normed where the checkpoint has weights."""
+    """Adds queries, keys and values side by side [T, (H + 2·K)·D], q and k normed if the checkpoint has weights."""
     sizes = (heads.H * heads.D, heads.K * heads.D, heads.K * heads.D)
     qkv = add_product(graph, weights, f"{at}self_attn.", "qkv", name, x, width, sizes)
     if f"{at}self_attn.q_norm.weight" not in weights:

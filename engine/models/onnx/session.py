@@ -42,8 +42,8 @@ def _torch_threads() -> int:
 
 
 def threads() -> int:
-    """Threads of a pass on the CPU: SPECLENS_THREADS, else as many as torch would take. Raises BadInput for a setting
-    that is not a number from 1 up to the count of cores that this process may use."""
+    """Returns the threads of a pass on the CPU: SPECLENS_THREADS, else as many as torch would take. Raises BadInput for
+    a setting that is not a number from 1 up to the count of cores that this process may use."""
     limit, text = cores(), os.environ.get(THREADS, "").strip()
     if not text:
         return min(_torch_threads(), limit)

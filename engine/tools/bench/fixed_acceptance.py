@@ -25,7 +25,7 @@ _CHAINS = {"eagle": "eagle-chain"}  # α is defined for a chain
 
 
 def accept_with_probability(alpha: float) -> Rules:
-    """Rules that accept each draft with chance ``alpha`` up to the first rejection, then draw the next token from p."""
+    """Returns rules that accept each draft with chance ``alpha`` up to the first rejection, then draw from p."""
 
     verify_chain = TRUE_RULES.function(ACCEPTANCE["token"].chain)
 

@@ -201,7 +201,7 @@ class Models:
         return self._load(self.engine.models.folder(self.engine.pair.drafts["lm"]))
 
     def draft_tokenizer(self):
-        """Always the same object: for another one transformers 5.23 would change the assistant's layers again."""
+        """Returns the same object always, because for another one transformers 5.23 would change the layers again."""
         if "tokenizer" not in self._loaded:
             self._loaded["tokenizer"] = load_tokenizer(self.engine.models.folder(self.engine.pair.drafts["lm"]))
         return self._loaded["tokenizer"]

@@ -100,7 +100,7 @@ class BlockStudent(Student):
         return logits if bias is None or before is None else logits + bias(self.own[before])
 
     def states(self, batch: Texts, steps: int) -> list[torch.Tensor]:
-        """Zeros at positions that `covers` leaves out."""
+        """Returns the states, which are zero at positions that `covers` leaves out."""
         covered = [self.covers(batch, k) for k in range(1, steps + 1)]
         draws = torch.zeros_like(covered[0], dtype=torch.float32) if batch.draws is None else batch.draws
         order = draws.masked_fill(~covered[0], 2.0).argsort(dim=1, stable=True)
