@@ -194,7 +194,7 @@ class Distribution(Experiment):
         if any(report.test.settings != tests.tests[0].settings for report in earlier.values()):
             earlier = {}  # rules are only compared under the same settings
         yield self.Outputs(notice("progress", "Starting", 0.0))
-        config = None if tests.tests[0].toy else tests.tests[0].config
+        config = None if tests.tests[0].is_toy else tests.tests[0].config
         for report in self.reports(request, work_units(tests), config):
             if isinstance(report, Progress):
                 yield self.Outputs(notice("progress", report.message, report.fraction or tests.share))
@@ -203,7 +203,7 @@ class Distribution(Experiment):
             earlier = {rule: each for rule, each in earlier.items() if rule != report.rule}
             state.result = earlier = earlier | {report.rule: report}  # the newest comes last
             words = view.progress(report, tests.tests.index(report.test) + 1, len(tests.tests))
-            drawn = view.draw(state.result, at_work="" if report.complete else report.rule)
+            drawn = view.draw(state.result, at_work="" if report.is_complete else report.rule)
             yield self.Outputs(notice("progress", words, tests.share), **drawn)
         if not tests.results:
             yield self.Outputs(self.early_stop(state))

@@ -66,7 +66,7 @@ def outcomes_to_show(report: RuleReport) -> list[Outcome]:
 
 
 def _names(report: RuleReport, outcomes: Sequence[Outcome]) -> list[str]:
-    if report.test.toy:
+    if report.test.is_toy:
         return [" ".join(report.words.get(outcome, ())) or "nothing" for outcome in outcomes]
     return [str(rank) for rank in range(1, len(outcomes) + 1)]
 
@@ -86,7 +86,7 @@ def _law(report: RuleReport) -> Figure:
         hovertemplate="%{x}: exactly %{y:.2%}<extra></extra>",
     )  # fmt: skip
     words = "the tokens of an answer" if report.test.is_json else "the words that a run begins with"
-    layout = axes(words if report.test.toy else "outcome, by rank", "share of runs")
+    layout = axes(words if report.test.is_toy else "outcome, by rank", "share of runs")
     layout["xaxis"] |= {"type": "category"}
     layout["yaxis"] |= {"tickformat": ".0%"}
     return Figure([bars, law], layout, _law_note(report, outcomes))
@@ -102,7 +102,7 @@ def _law_note(report: RuleReport, outcomes: Sequence[Outcome]) -> str:
         note += f" {first} text that the target never writes."
     if possible + impossible > len(outcomes):
         note += f" {len(outcomes)} of {possible + impossible:,} outcomes are drawn; all of them count."
-    return note if report.test.toy else f"{note} The table below has the texts."
+    return note if report.test.is_toy else f"{note} The table below has the texts."
 
 
 def _distance(result: RuleTestResult) -> Figure:
@@ -171,7 +171,7 @@ def judge(report: RuleReport) -> tuple[str, str]:
     """Returns the kind of notice, and the verdict in sentences."""
     result, is_right = report.result, report.rule == RIGHT
     rule = "" if is_right else f" On purpose: {MISTAKES[report.rule].words}"
-    early = "" if report.complete else f" Stopped early: {result.runs:,} of {quantity(report.test.runs, 'run')}."
+    early = "" if report.is_complete else f" Stopped early: {result.runs:,} of {quantity(report.test.runs, 'run')}."
     accepted = "nothing was drafted" if result.alpha is None else f"α = {result.alpha:.3f}"
     alarm, runs = f"a correct engine fails once in {1 / result.false_alarm:,.0f} times", quantity(result.runs, "run")
     numbers = f"χ² = {result.statistic:.1f} with {quantity(result.freedom, 'degree')} of freedom"
@@ -217,7 +217,7 @@ def tally(results: Sequence[RuleReport], of: int) -> str:
     words += f". Not noticed with these settings: {_quotes(hidden)}." if hidden else "."
     if offered := [rule for rule in hidden if rule in REVEALING and not _reveals(results[0].test, rule)]:
         words += f" Buttons above load settings that show {' and '.join(f'“{BUTTONS[rule]}”' for rule in offered)}."
-    if len(results) < of or not all(each.complete for each in results):
+    if len(results) < of or not all(each.is_complete for each in results):
         words += f" Stopped early, in rule {len(results)} of {of}."
     return words
 
@@ -262,7 +262,7 @@ def outcomes(report: RuleReport) -> str:
     rows, drawn, runs, test = [], outcomes_to_show(report), report.result.runs, report.test
     for name, outcome in zip(_names(report, drawn), drawn, strict=True):
         mass, count = report.mass(outcome), report.count(outcome)
-        text = name if test.toy else f"{name}: {_visible(report.words.get(outcome, ()))}"
+        text = name if test.is_toy else f"{name}: {_visible(report.words.get(outcome, ()))}"
         expected = f"{mass:.4f}" if mass > 0 else "never"
         rows.append([text, expected, f"{count / runs:.4f}", f"{mass * runs:.1f}", f"{count}"])
         if test.is_json:
@@ -284,7 +284,7 @@ def rules(results: Tested, at_work: str = "") -> str:
     would be another, weaker test."""
     rows = []
     for rule, report in results.items():
-        result, early = report.result, "" if report.complete else " (stopped early)"
+        result, early = report.result, "" if report.is_complete else " (stopped early)"
         chi = "∞" if math.isinf(result.statistic) else f"{result.statistic:.1f}"
         rows.append([
             _name(rule), number(result.alpha, 3), f"{result.distance:.4f}", "{:.4f}–{:.4f}".format(*result.band),
@@ -314,7 +314,7 @@ def files(results: Tested, where: Mapping[str, str]) -> dict[str, str]:
 
 def outcomes_csv(report: RuleReport, where: Mapping[str, str]) -> str:
     """Writes every outcome of the law, and any other that was seen."""
-    rows, between = [], " " if report.test.toy else ""
+    rows, between = [], " " if report.test.is_toy else ""
     for outcome in report.outcomes:
         mass, ids = report.mass(outcome), " ".join(map(str, outcome))
         text = between.join(report.words.get(outcome, ()))

@@ -63,7 +63,7 @@ class RuleTest:
             raise BadInput("At temperature 0 there is one outcome and nothing to test; choose a higher temperature.")
 
     @property
-    def toy(self) -> bool:
+    def is_toy(self) -> bool:
         return self.config.pair in TOYS
 
     @property
@@ -78,7 +78,7 @@ class RuleTest:
     @property
     def method(self) -> str:
         """On the toy, each mistake sets the method that shows it."""
-        return MISTAKES[self.rule].method if self.toy and self.rule != RIGHT else self.config.method
+        return MISTAKES[self.rule].method if self.is_toy and self.rule != RIGHT else self.config.method
 
     @property
     def as_dict(self) -> dict:
@@ -86,7 +86,7 @@ class RuleTest:
         return {
             "pair": self.config.pair, "rule": self.rule, "method": self.method, "gamma": self.config.gamma,
             "sampling": asdict(self.config.sampling), "runs": self.runs, "length": self.length,
-            "first": self.config.seed, "prompt": "" if self.toy else self.config.prompt,
+            "first": self.config.seed, "prompt": "" if self.is_toy else self.config.prompt,
         }  # fmt: skip
 
     @property
@@ -134,7 +134,7 @@ class RuleReport:
         return as_it_should_be(self.json(answer), possible)
 
     @property
-    def complete(self) -> bool:
+    def is_complete(self) -> bool:
         return self.result.runs >= self.test.runs
 
 
@@ -154,7 +154,7 @@ class RuleTests:
     def missing(self) -> Iterator[tuple[RuleTest, RuleReport | None]]:
         """Yields the test at hand and its result so far, repeatedly, until each has its runs."""
         for test in self.tests:
-            while (earlier := self.results.get(test)) is None or not earlier.complete:
+            while (earlier := self.results.get(test)) is None or not earlier.is_complete:
                 yield test, earlier
 
     @property
@@ -176,8 +176,8 @@ def work_units(tests: RuleTests) -> Iterator[Work]:
 def _unit(test: RuleTest, earlier: RuleReport | None, engine, cancelled: Callable[[], bool]) -> Iterator[Report]:
     """Yields at most two reports a second, and fewer where judging takes long; the last one holds every run."""
     lab = _lab()
-    law, run, words, first = (_toy if test.toy else _pair)(lab, engine, test, earlier, cancelled)
-    draws, batch = earlier.result.draws if earlier else Draws(Counter()), BATCH if test.toy else 1
+    law, run, words, first = (_toy if test.is_toy else _pair)(lab, engine, test, earlier, cancelled)
+    draws, batch = earlier.result.draws if earlier else Draws(Counter()), BATCH if test.is_toy else 1
     until, due, reported = time.monotonic() + SECONDS, 0.0, draws.runs
     while draws.runs < test.runs and not cancelled():
         seeds = range(first + draws.runs, first + min(draws.runs + batch, test.runs))

@@ -53,7 +53,7 @@ CASES = {
         keeps=False,
     ),
     "distribution": Case(
-        dict, lambda report: report.result, lambda result: all(report.complete for report in result.values()), False
+        dict, lambda report: report.result, lambda result: all(report.is_complete for report in result.values()), False
     ),
 }
 

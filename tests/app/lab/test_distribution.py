@@ -92,7 +92,7 @@ def test_a_run_that_was_stopped_is_no_outcome(engine, looks):
         return left[0] < 0
 
     stopped = measure(on_pair(engine.pair.name, runs=200), engine, cancelled)[0]
-    assert 0 < stopped.result.runs < 200 and not stopped.complete
+    assert 0 < stopped.result.runs < 200 and not stopped.is_complete
     assert all(stopped.mass(o) > 0 for o in stopped.result.draws.counts), "half a run would look like a mistake"
 
 
@@ -127,7 +127,7 @@ def test_every_rule_is_tested_in_turn():
     last = press(page(), state, "every", runs=40)[-1]
     mistakes = rules_of(TOY)[1:]
     assert len(mistakes) == 22 and not any(MISTAKES[name].masks for name in mistakes)
-    assert list(state.result) == [RIGHT, *mistakes] and all(each.complete for each in state.result.values())
+    assert list(state.result) == [RIGHT, *mistakes] and all(each.is_complete for each in state.result.values())
     hidden = [rule for rule, each in state.result.items() if each.result.verdict != "wrong" and rule != RIGHT]
     text = said(last)["text"]
     noticed = f"{len(mistakes) - len(hidden)} of {len(mistakes)} mistakes were noticed"
@@ -149,7 +149,7 @@ def test_a_button_loads_settings_that_reveal_a_mistake(rule):
     assert loaded["pair"] == TOY and loaded["rule"] == rule and set(loaded) == {*names} - {"first", "prompt"}
     press(handlers, state, **loaded)
     shown = state.result[rule]
-    assert shown.complete and shown.result.verdict == "wrong" and shown.result.p_value < 1e-6
+    assert shown.is_complete and shown.result.verdict == "wrong" and shown.result.p_value < 1e-6
     press(handlers, state, rules=[rule], runs=1000)
     assert state.result[rule].result.verdict == "right", "the toy's first settings hide it"
     assert "Buttons above load settings that show" in view.tally([state.result[rule]], 1)
