@@ -13,7 +13,7 @@ import typer
 from engine.config import AUTO, DEFAULT_PAIR
 from engine.errors import BadInput, Unavailable, quantity
 from engine.tools.cli.console import say
-from engine.tools.cli.options import Commands, check_models, parse_list, writable_folder
+from engine.tools.cli.options import Commands, Device, check_models, parse_list, writable_folder
 from engine.tools.cli.progress import progress
 
 # Large tensors come and go in every update. In 4 KiB pages the kernel took as long to map them as the model to
@@ -30,7 +30,6 @@ Work = Annotated[
 Out = Annotated[
     Path, typer.Option(metavar="DIR", callback=writable_folder, help="A new folder, or an older draft to replace.")
 ]
-Device = Annotated[str, typer.Option(help="auto, cpu, cuda.")]
 Seed = Annotated[int, typer.Option(min=0, help="Fixes every random draw.")]
 Slots = Annotated[int, typer.Option(min=1, help="Texts sampled side by side.")]
 Precision = Annotated[str, typer.Option(help="The target's, while it writes; on a CPU int8 is the quickest.")]
