@@ -5,7 +5,7 @@ import { make, makeButton } from '../../lib/dom.js';
 import { noteRule, readRules } from '../progress/guess_log.js';
 import { figure, makeNote, makeResult } from '../widgets/widgets.js';
 
-/** ``holes``: { label, blocks, note } of each. ``grade(texts)`` returns { isFair, verdict, words, mistakes: nodes, title,
+/** ``holes``: { label, blocks, note } of each. ``grade(texts)`` returns { verdict, words, mistakes: nodes, title,
  * decisions: [{ isRight, words }] }, or throws an Error with its ``hole``.
  * @param {{ title: string, holes: any[], grade: (texts: string[]) => any }} exercise */
 export function makeHoles({ title, holes: described, grade }, touched) {
@@ -83,7 +83,7 @@ export function makeHoles({ title, holes: described, grade }, touched) {
       solved = readRules()[title]?.solved ?? (isRight ? textsNow() : undefined);
     noteRule(title, { texts: textsNow(), isChecked: true, isRight, solved });
     result.textContent = graded.words;
-    Object.assign(result.dataset, { fair: graded.isFair, verdict: graded.verdict });
+    Object.assign(result.dataset, { fair: graded.verdict !== 'wrong', verdict: graded.verdict });
     mistakes.replaceChildren(...graded.mistakes);
     decisions.replaceChildren(
       make('li', 'sl-dim', graded.title),

@@ -16,12 +16,11 @@ function sentenceOf({ verdict, count, worst }) {
 export function makeWriteGamma(touched) {
   function grade(texts) {
     const graded = gradeGamma(texts),
-      isFair = graded.verdict === 'right';
+      isRight = graded.verdict === 'right';
     return {
       ...graded,
-      isFair,
       words: sentenceOf(graded),
-      mistakes: isFair ? [] : [make('p', '', graded.says ?? 'This is wrong, in a way that has no name here.')],
+      mistakes: isRight ? [] : [make('p', '', graded.says ?? 'This is wrong, in a way that has no name here.')],
       title: 'Six of the settings:',
     };
   }

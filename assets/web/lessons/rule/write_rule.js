@@ -40,7 +40,6 @@ export function makeWriteRule({ exercise }, touched) {
       { verdict, mistakes, decisions } = graded;
     return {
       verdict,
-      isFair: verdict !== 'wrong',
       words: sentenceOf(graded),
       mistakes: verdict === 'wrong' ? mistakes.map(mistakeNode) : [],
       title: 'Each decision in the run of lesson 3:',

@@ -31,11 +31,9 @@ const nodeOf = ({ hole, says }) =>
 
 export function makeWriteSiblings(touched) {
   function grade(texts) {
-    const graded = gradeSiblings(texts),
-      isFair = graded.verdict === 'right';
+    const graded = gradeSiblings(texts);
     return {
       ...graded,
-      isFair,
       words: sentenceOf(graded),
       mistakes: graded.mistakes.map(nodeOf),
       title: `Five rounds, with ${ROWS}:`,
