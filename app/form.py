@@ -3,7 +3,6 @@
 A control's name is its element's id, its parameter in a link, and its argument in the API.
 """
 
-import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 from app.server.limits import Limits
 from engine.config import AUTO, RunConfig, Setting
 from engine.constraint import CONSTRAINTS, Constraint
-from engine.errors import BadInput, quantity, spell
+from engine.errors import BadInput, did_you_mean, quantity, spell
 from engine.settings import SETTINGS, make_config, read_config
 from lessons.constraint_examples import CONSTRAINT_EXAMPLES
 from lessons.examples import EXAMPLES
@@ -79,8 +78,7 @@ def settings(
     Choices that depend on the server (pairs, their methods) are checked by the service.
     """
     if unknown := sorted(map(str, set(values) - set(NAMES))):
-        near = difflib.get_close_matches(unknown[0][:40], NAMES, n=1, cutoff=0.7)  # 0.6 takes "stop" for "top_p"
-        hint = f"did you mean {near[0]}?" if near else f"choose from {', '.join(NAMES)}."
+        hint = did_you_mean(unknown[0][:40], NAMES, 1, 0.7)  # 0.6 takes "stop" for "top_p"
         raise BadInput(f"There is no control {unknown[0][:40]!r}; {hint}")
     complete = defaults(limits) | dict(values)
     for control in CONTROLS:

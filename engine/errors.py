@@ -4,8 +4,9 @@ Every message is a full sentence: the problem, and how to solve it. The command 
 page shows it and serves the next request. Any other exception that escapes is a bug.
 """
 
+import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -50,6 +51,12 @@ def spell(value) -> str:
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     return repr(value[:40]) if isinstance(value, str) else repr(value)[:40]
+
+
+def did_you_mean(name: str, known: Collection[str], most: int = 3, cutoff: float = 0.4) -> str:
+    """Returns the end of a sentence about an unknown name: the nearest of the names, or all of them."""
+    near = difflib.get_close_matches(name, known, most, cutoff)
+    return f"did you mean {' or '.join(near)}?" if near else f"choose from {', '.join(known)}."
 
 
 def and_list(items: Iterable[object]) -> str:

@@ -22,7 +22,7 @@ from app.jobs.runs import NamedConfigs
 from app.jobs.service import Service
 from app.jobs.updates import Fold, Update
 from app.jobs.visitor import visitor_address, visitor_id
-from engine.config import Constraint, RunConfig
+from engine.config import MAX_GAMMA, Constraint, RunConfig
 from engine.errors import EngineError
 from engine.settings import add_settings
 from engine.trace.metrics import compare, compute_metrics, others_share
@@ -86,7 +86,7 @@ class Api:
         request: gr.Request,
         prompt: str,
         pair: Annotated[str | None, "A pair of `/pairs`; null is the page's first."] = None,
-        gamma: Annotated[int | None, "Tokens drafted a round, 0 to 32; null chooses for each round."] = None,
+        gamma: Annotated[int | None, f"Tokens drafted a round, 0 to {MAX_GAMMA}; null chooses for each round."] = None,
         tokens: Annotated[int | None, "Stop after this many tokens; null is what the page begins with."] = None,
         again: Annotated[bool, "Measure, even where exactly this was run before."] = False,
         alone: Annotated[bool, "Wait for the device instead of sharing passes, so that the run is measured."] = False,

@@ -1,13 +1,12 @@
 """Answers what this server offers its visitors: pairs, methods and limits, and why a request cannot run here."""
 
-import difflib
 import time
 
 from app.jobs.baseline import is_baseline
 from app.jobs.engine_facade import EngineFacade, MethodCosts, Pair
 from app.server.limits import Limits
 from engine.config import AUTO, DEFAULT_PAIR, RunConfig, method_of
-from engine.errors import BadInput, Unavailable
+from engine.errors import BadInput, Unavailable, did_you_mean
 from engine.runtime.job import NamedConfigs
 from engine.trace.costs import CostModel
 from engine.weights.model_names import ModelNames
@@ -116,7 +115,6 @@ class Offer:
     def _find_pair(self, name: str) -> Pair:
         """Refuses pairs that are not listed, because a visitor must not name a folder or a repository of the hub."""
         if name not in self.pairs:
-            near = difflib.get_close_matches(name.lower(), self.pairs, n=3, cutoff=0.4)
-            hint = f"did you mean {' or '.join(near)}?" if near else f"choose from {', '.join(self.pairs)}."
+            hint = did_you_mean(name.lower(), self.pairs)
             raise BadInput(f"This page does not offer the pair {name[:80]!r}; {hint}")
         return self.pairs[name]

@@ -7,7 +7,7 @@ from engine.errors import BadInput, quantity
 from engine.trace.costs import CostModel
 from engine.trace.events import DRAFTED, EMITTED, SERVER_ONLY, Round, Server, Token
 
-MAX_TOKENS = 200_000
+MAX_TOKENS, MAX_TEXT = 200_000, 10_000  # of a run; characters of a token or a note
 LARGEST = 2**53  # beyond this a JSON number is no longer the integer that was written
 
 
@@ -71,7 +71,7 @@ def _check_forbidden(r: Round, at: str) -> None:
     require(len(r.parents) + len(r.forbidden) <= MAX_NODES, f"{at} has over {MAX_NODES} drafts")
     for draft in r.forbidden:
         known = 0 <= draft.parent <= len(r.parents) and 0 <= draft.id <= LARGEST
-        known = known and 0 <= draft.position <= MAX_TOKENS and len(draft.text) <= 10_000
+        known = known and 0 <= draft.position <= MAX_TOKENS and len(draft.text) <= MAX_TEXT
         require(known, f"a forbidden draft of {at} is out of range")
 
 
@@ -79,7 +79,7 @@ def _check_token(token: Token, at: str) -> None:
     require(token.id is None or 0 <= token.id <= LARGEST, f"a token of {at} is out of range")
     require(token.id is not None or bool(token.text or token.label), f"a token of {at} is empty")
     require(0 <= token.depth <= 4096, f"a token of {at} is out of range")
-    require(0 <= token.position <= MAX_TOKENS and len(token.text) <= 10_000, f"a token of {at} is out of range")
+    require(0 <= token.position <= MAX_TOKENS and len(token.text) <= MAX_TEXT, f"a token of {at} is out of range")
     require(token.gap is None or 0 <= token.gap <= 1e6, f"a token of {at} is out of range")
     shares = (token.p, token.q, token.u, token.accept, token.running, token.h, token.expected)
     require(all(x is None or 0 <= x <= 1.0001 for x in shares), f"a probability in {at} is not between 0 and 1")

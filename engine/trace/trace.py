@@ -16,6 +16,7 @@ from engine.files import decode_text, write_atomically
 from engine.trace.events import EMITTED, Event, Reason, Round, RunFinished, RunStarted, Token
 from engine.trace.range_checks import (
     LARGEST,
+    MAX_TEXT,
     MAX_TOKENS,
     check_costs,
     check_json,
@@ -220,7 +221,7 @@ def _check(trace: Trace) -> None:
     count = sum(len(r.tokens) for r in trace.rounds) + len(known)
     require(count <= MAX_TOKENS, f"it has over {MAX_TOKENS} tokens")
     require(all(0 <= t.id <= LARGEST for t in known), "a token of its prompt is out of range")
-    require(all(len(t.text) <= 10_000 for t in trace.started.prefix), "a token of its output is out of range")
+    require(all(len(t.text) <= MAX_TEXT for t in trace.started.prefix), "a token of its output is out of range")
     check_json(trace.started.config)
     if costs := trace.started.costs:
         check_costs(costs)
@@ -229,7 +230,7 @@ def _check(trace: Trace) -> None:
         require(all(0 <= n <= LARGEST for n in sizes), "its vocabularies are out of range")
     if layers := trace.started.exit_layers:
         require(1 <= layers[0] <= layers[1] <= LARGEST, "its layers are out of range")
-    require(len(trace.notes) <= 100 and all(len(note) <= 10_000 for note in trace.notes), "its notes are too long")
+    require(len(trace.notes) <= 100 and all(len(note) <= MAX_TEXT for note in trace.notes), "its notes are too long")
     server, position = trace.started.server, len(trace.started.prefix)
     if server:
         check_server(server)

@@ -1,6 +1,5 @@
 """Reads the catalogue of model pairs, and makes pairs of the user's own folders. Uses neither torch nor the network."""
 
-import difflib
 import json
 import re
 import tomllib
@@ -15,7 +14,7 @@ from pydantic import PositiveInt, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 from engine.config import METHODS, draft_of, is_text, method_of
-from engine.errors import BadInput, explain
+from engine.errors import BadInput, did_you_mean, explain
 from engine.files import ASSETS, expand_home
 from engine.weights.checkpoint_dir import damage, figures, head_method, missing
 from engine.weights.gguf.own import ENDING, is_gguf, prepared_folder
@@ -125,9 +124,7 @@ def get_pair(name: str) -> PairSpec:
         return _own_pair(name_on_hub, pairs)
     if re.search(rf"[/\\+]|^[.~]|\{ENDING}$", name) or Path(name).exists():
         return local_pair(name)
-    near = difflib.get_close_matches(name.lower(), pairs, n=3, cutoff=0.4)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"choose from {', '.join(pairs)}."
-    raise BadInput(f"There is no pair {name[:80]!r}; {hint}")
+    raise BadInput(f"There is no pair {name[:80]!r}; {did_you_mean(name.lower(), pairs)}")
 
 
 def _own_pair(name: str, pairs: Mapping[str, PairSpec]) -> PairSpec:

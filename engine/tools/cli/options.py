@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from engine.config import AUTO, METHODS, RunConfig, Setting, constraint_methods
+from engine.config import AUTO, MAX_GAMMA, METHODS, RunConfig, Setting, constraint_methods
 from engine.errors import BadInput, EngineError
 from engine.files import try_writing
 from engine.settings import SETTINGS, add_settings, describe
@@ -38,7 +38,7 @@ PROMPT_ROWS = "Rows with `prompt`, `turns` or `messages`, `kind`, and settings o
 Prompts = Annotated[Path, typer.Option(metavar="FILE.jsonl", help=PROMPT_ROWS)]
 Limit = Annotated[int | None, typer.Option(min=1, help="How many prompts to take, evenly from all kinds.")]
 Resumed = Annotated[Path | None, typer.Option(metavar="FILE.jsonl", help="Keep results here and resume from them.")]
-Gamma = Annotated[str, typer.Option(metavar="N|auto", help="Tokens drafted a round, 0 to 32, or auto.")]
+Gamma = Annotated[str, typer.Option(metavar="N|auto", help=f"Tokens drafted a round, 0 to {MAX_GAMMA}, or auto.")]
 NewTokens = Annotated[int, option("tokens")]
 Temperature = Annotated[float, option("temperature")]
 Seed = Annotated[int, option("seed")]
@@ -131,7 +131,7 @@ def parse_gamma(text: str) -> int | str:
     try:
         return AUTO if text == AUTO else int(text)
     except ValueError:
-        raise BadInput(f"gamma is {text[:40]!r}, but must be a whole number from 0 to 32, or auto.") from None
+        raise BadInput(f"gamma is {text[:40]!r}, but must be a whole number from 0 to {MAX_GAMMA}, or auto.") from None
 
 
 def parse_list(text: str, of, name: str = "", form: str = "numbers with commas between") -> tuple:

@@ -15,9 +15,9 @@ from typing import Any
 from engine.errors import BadInput, Unavailable, quantity
 from engine.tools.bench.prompts import Prompt
 from engine.tools.servers.event_stream import error_words, quote
+from engine.trace.range_checks import MAX_TEXT
+from engine.trace.trace import MAX_ROUNDS
 
-LONGEST = 10_000  # characters in a piece, as in a token of a trace
-MOST = 20_000  # pieces, as many as a trace may have rounds
 HALF = 3  # bytes of a character that is not complete, and so tokens that a server may have counted but not shown
 MIN_REPEATS = 3  # pieces longer than the one before that begin with it; in a stream of parts that does not happen
 MOST_NAMES = 8  # of fields that a note lists
@@ -200,7 +200,7 @@ class StreamedAnswer:
             if choice.get(name) and not value and text:
                 self.leave_out(name)
         size = len(ids) or len(texts)
-        if len(text) > LONGEST or len(self.pieces) >= MOST or size > LONGEST:
+        if len(text) > MAX_TEXT or len(self.pieces) >= MAX_ROUNDS or size > MAX_TEXT:
             raise Unavailable("The server sent more than a trace can hold, so the rest was left out.")
         if size or text:
             fits = len(texts) == size and "".join(texts) == text
@@ -409,7 +409,7 @@ def as_count(value: Any) -> int | None:
 
 def _ids(value: Any) -> list[int]:
     ids: list[Any] = [as_count(each) for each in value] if isinstance(value, list) else []
-    return [] if None in ids or len(ids) > LONGEST else ids
+    return [] if None in ids or len(ids) > MAX_TEXT else ids
 
 
 def _word(value: Any) -> str:
