@@ -9,7 +9,7 @@ from pathlib import Path
 
 from engine.tools.servers.client import Client
 from engine.tools.servers.recording import Recorder
-from engine.tools.servers.streamed_answer import ServerRequest
+from engine.tools.servers.server_request import ServerRequest
 
 RECORDED = Path(__file__).parents[1] / "engine" / "tools" / "servers" / "recorded"
 Answer = str | bytes | tuple[int, str] | tuple[int, bytes, dict] | Iterable[bytes]

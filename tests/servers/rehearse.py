@@ -34,7 +34,7 @@ from engine.tools.servers.findings import Subject, check
 from engine.tools.servers.log_reader import report
 from engine.tools.servers.prompt_cache import TEXT, read_prompt
 from engine.tools.servers.recording import Recorder
-from engine.tools.servers.streamed_answer import ServerRequest
+from engine.tools.servers.server_request import ServerRequest
 from engine.tools.training.stored_bits import convert
 from engine.trace.trace import Trace
 from engine.weights.catalogue import get_pair

@@ -55,7 +55,7 @@ def record(
     from engine.tools.bench.prompts import SERVER, Prompt, read_prompts
     from engine.tools.cli import console
     from engine.tools.servers.recording import Recorder
-    from engine.tools.servers.streamed_answer import ServerRequest
+    from engine.tools.servers.server_request import ServerRequest
     from engine.trace.trace import save
 
     if bool(prompt.strip()) == bool(prompts):
@@ -259,7 +259,7 @@ def compare(
     from engine.tools.bench.prompts import SERVER, read_prompts
     from engine.tools.servers.comparison import SIDES, Arm, compare_reading, verdict
     from engine.tools.servers.comparison import compare as loads_of
-    from engine.tools.servers.streamed_answer import ServerRequest
+    from engine.tools.servers.server_request import ServerRequest
 
     numbers, rows = options.parse_users(users, MOST_USERS), read_prompts(prompts, limit, SERVER)
     request = ServerRequest(model, "", max_new_tokens, system=read_text(system, "system prompt") if system else "")

@@ -23,7 +23,7 @@ from engine.tools.bench.whole_request import WholeRequest, weigh
 from engine.tools.servers.client import Client
 from engine.tools.servers.prompt_cache import VISITS, PromptReading, middle, read_prompt
 from engine.tools.servers.recording import Recorder
-from engine.tools.servers.streamed_answer import ServerRequest
+from engine.tools.servers.server_request import ServerRequest
 from engine.trace.events import ACCEPTED, TESTED
 from engine.trace.metrics import compute_metrics, depths, first_divergence
 from engine.trace.noise import Speedup, ceiling, median_interval

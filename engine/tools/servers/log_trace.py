@@ -16,7 +16,8 @@ from engine.tools.servers.adapters.chunks import Chunks
 from engine.tools.servers.log_forms import Text
 from engine.tools.servers.recording import as_rounds, trace_of
 from engine.tools.servers.rounds import Offer, ServedRound, ServedToken
-from engine.tools.servers.streamed_answer import ServerRequest, StreamedAnswer
+from engine.tools.servers.server_request import ServerRequest
+from engine.tools.servers.streamed_answer import StreamedAnswer
 from engine.trace.events import Candidate, Distribution, RunFinished, RunStarted, Server
 from engine.trace.trace import Trace, from_json, to_json
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from engine.errors import Unavailable
 from engine.tools.servers.recording import Recorder
-from engine.tools.servers.streamed_answer import ServerRequest
+from engine.tools.servers.server_request import ServerRequest
 from engine.tools.servers.subject import Judgement, Subject
 
 VISITS = {"new": "for the first time", "again": "again", "other end": "with another end"}

@@ -19,7 +19,8 @@ from engine.tools.servers.adapters.vllm import Vllm
 from engine.tools.servers.client import Client, Missing
 from engine.tools.servers.event_stream import Cut
 from engine.tools.servers.rounds import Offer, ServedRound, rounds_of
-from engine.tools.servers.streamed_answer import NAMES, Piece, ServerRequest, StreamedAnswer, mapping
+from engine.tools.servers.server_request import ServerRequest
+from engine.tools.servers.streamed_answer import NAMES, Piece, StreamedAnswer, mapping
 from engine.trace.events import PromptToken, Round, RunFinished, RunStarted, Server, Token
 from engine.trace.trace import Trace
 

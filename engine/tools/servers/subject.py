@@ -8,7 +8,8 @@ from functools import cached_property
 from engine.tools.servers.check_server import PROMPTS, TOPS, by_token, many
 from engine.tools.servers.client import Client
 from engine.tools.servers.recording import Recorder
-from engine.tools.servers.streamed_answer import ServerRequest, mapping
+from engine.tools.servers.server_request import ServerRequest
+from engine.tools.servers.streamed_answer import mapping
 from engine.trace.metrics import first_difference
 from engine.trace.trace import Trace
 

@@ -20,7 +20,7 @@ from engine.tools.bench.users import ManyUsers, UsersSettings
 from engine.tools.cli.main import app
 from engine.tools.servers.client import Client
 from engine.tools.servers.comparison import Arm
-from engine.tools.servers.streamed_answer import ServerRequest
+from engine.tools.servers.server_request import ServerRequest
 
 BARE = {"prompt": "the cat, the cat", "kind": "cats"}
 TEMPLATE = (

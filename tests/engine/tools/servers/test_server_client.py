@@ -17,7 +17,7 @@ from engine.errors import BadInput, Unavailable
 from engine.tools.servers import client as http
 from engine.tools.servers.client import Client
 from engine.tools.servers.recording import Recorder
-from engine.tools.servers.streamed_answer import ServerRequest
+from engine.tools.servers.server_request import ServerRequest
 
 ANSWER = event(choices=[{"text": "One", "finish_reason": "stop"}]) + DONE
 MODELS = {"/v1/models": '{"data": []}'}

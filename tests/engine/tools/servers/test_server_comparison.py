@@ -11,7 +11,7 @@ from engine.errors import Unavailable
 from engine.tools.bench.prompts import Prompt
 from engine.tools.servers.client import Client
 from engine.tools.servers.comparison import Arm, compare, compare_reading, verdict
-from engine.tools.servers.streamed_answer import ServerRequest
+from engine.tools.servers.server_request import ServerRequest
 
 pytestmark = pytest.mark.timing
 PROMPTS = [Prompt(f"prompt {i}", "code" if i % 2 else "chat") for i in range(4)]

@@ -16,7 +16,8 @@ from engine.tools.servers import client as http
 from engine.tools.servers.client import Client
 from engine.tools.servers.recording import Recorder, recognise
 from engine.tools.servers.rounds import rounds_of
-from engine.tools.servers.streamed_answer import Piece, ServerRequest, StreamedAnswer
+from engine.tools.servers.server_request import ServerRequest
+from engine.tools.servers.streamed_answer import Piece, StreamedAnswer
 from engine.trace.branch import branch_config
 from engine.trace.metrics import compute_metrics
 from engine.trace.trace import from_json, load, save, to_json

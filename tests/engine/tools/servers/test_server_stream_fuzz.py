@@ -11,7 +11,8 @@ from engine.errors import EngineError
 from engine.tools.servers.client import Missing
 from engine.tools.servers.event_stream import read_events
 from engine.tools.servers.recording import Recorder
-from engine.tools.servers.streamed_answer import HALF, TEXTS, ServerRequest
+from engine.tools.servers.server_request import ServerRequest
+from engine.tools.servers.streamed_answer import HALF, TEXTS
 from engine.trace.metrics import compute_metrics
 from engine.trace.trace import from_json, to_json
 
