@@ -50,7 +50,7 @@ def _outcomes(lesson: Mapping) -> str:
 def _words(lesson: Mapping) -> str:
     if not lesson["words"]:
         return ""
-    entries = "".join(f"<dt>{escape(word)}</dt><dd>{escape(text)}</dd>" for word, text in lesson["words"].items())
+    entries = "".join(f"<dt>{escape(word)}:</dt> <dd>{escape(text)}</dd>" for word, text in lesson["words"].items())
     return section("Words", f"<dl>{entries}</dl>")
 
 

@@ -1,9 +1,13 @@
-"""Renders what a teacher takes to class as two pages to print: plans with notes on each lesson, and exit tickets."""
+"""Renders what a teacher takes to class as two pages to print: plans with notes on each lesson, and exit tickets.
 
-from collections.abc import Sequence
+Links at the top choose one part, which is then shown and printed alone. CSS does that; the script only adds a Print
+button.
+"""
+
+from collections.abc import Callable, Sequence
 from html import escape
 
-from app.lessons_tab.sheets import STYLES, line, section
+from app.lessons_tab.sheets import STYLES, line
 from app.lessons_tab.text_renderer import TextRenderer
 from app.lessons_tab.variables import names
 from app.ui.static_page import document
@@ -11,29 +15,53 @@ from lessons.loader import minutes, run
 from lessons.schema import Handout, Lesson, Plan, PlanPart, Teaching
 
 PLANS, TICKETS = "For teachers: plans, board, exit tickets", "Exit tickets to cut out"
+COPIES = 4  # tickets of a lesson on one page
+HOW = {
+    "plans": "Choose a part to show and print it alone.",
+    "tickets": f"Choose a lesson for a page with {COPIES} copies of its ticket.",
+}
+Parts = dict[str, tuple[str, str]]  # by its anchor, a part's title and its HTML
 
 
 def plans_page(teaching: Teaching, lessons: Sequence[Lesson]) -> str:
     """Writes the plans, then for each lesson a drawing for the board, three misconceptions and its exit ticket with
     the answers."""
-    parts = [_plan(plan, lessons) for plan in teaching.plans]
-    parts += [_handout(lesson, teaching.lessons[lesson.slug]) for lesson in lessons if lesson.slug in teaching.lessons]
-    return _page(PLANS, "plans", parts)
+    plans = {f"plan-{plan.minutes}": _plan(plan, lessons) for plan in teaching.plans}
+    return _page(PLANS, "plans", plans | _parts(teaching, lessons, _handout))
 
 
 def tickets_page(teaching: Teaching, lessons: Sequence[Lesson]) -> str:
-    """Writes the exit ticket of each lesson, without its answers and with room to write."""
-    tickets = [_ticket(lesson, teaching.lessons[lesson.slug]) for lesson in lessons if lesson.slug in teaching.lessons]
-    return _page(TICKETS, "tickets", tickets)
+    """Writes the exit ticket of each lesson, without its answers and with room to write. A chosen lesson has COPIES."""
+    return _page(TICKETS, "tickets", _parts(teaching, lessons, _tickets))
 
 
-def _page(title: str, kind: str, parts: Sequence[str]) -> str:
-    body = f'<main class="sl-sheet" data-for="{kind}"><h1>{escape(title)}</h1>{"".join(parts)}</main>'
-    return document(f"SpecLens: {title}", body, STYLES)
+def _parts(teaching: Teaching, lessons: Sequence[Lesson], write: Callable[[Lesson, Handout], str]) -> Parts:
+    return {
+        lesson.slug: (_title(lesson), write(lesson, teaching.lessons[lesson.slug]))
+        for lesson in lessons
+        if lesson.slug in teaching.lessons
+    }
 
 
-def _plan(plan: Plan, lessons: Sequence[Lesson]) -> str:
-    titles = {lesson.slug: f"{lesson.number}. {lesson.title}" for lesson in lessons}
+def _title(lesson: Lesson) -> str:
+    return f"{lesson.number}. {lesson.title}"
+
+
+def _page(title: str, kind: str, parts: Parts) -> str:
+    links = [_link("", "Everything"), *(_link(anchor, name) for anchor, (name, _) in parts.items())]
+    contents = f'<p>{HOW[kind]}</p><nav aria-label="Contents">{" ".join(links)}</nav>'
+    sections = "".join(f'<section id="{anchor}">{content}</section>' for anchor, (_, content) in parts.items())
+    head = f'<h1>{escape(title)}</h1><div class="sl-contents">{contents}</div>'
+    body = f'<main class="sl-sheet" data-for="{kind}">{head}{sections}</main>'
+    return document(f"SpecLens: {title}", body, STYLES, "offline/papers.js")
+
+
+def _link(anchor: str, title: str) -> str:
+    return f'<a href="#{anchor}">{escape(title)}</a>'
+
+
+def _plan(plan: Plan, lessons: Sequence[Lesson]) -> tuple[str, str]:
+    titles, title = {lesson.slug: _title(lesson) for lesson in lessons}, f"{plan.minutes} minutes: {plan.title}"
     rows, begin = [], 0
     for part in plan.parts:
         rows.append(_row(part, begin, titles.get(part.lesson, "")))
@@ -41,7 +69,7 @@ def _plan(plan: Plan, lessons: Sequence[Lesson]) -> str:
     head = "<thead><tr><th>Time</th><th>Lesson</th><th>What</th></tr></thead>"
     table = f"<table>{head}<tbody>{''.join(rows)}</tbody></table>"
     homework = f"<p><strong>Homework:</strong> {escape(plan.homework)}</p>"
-    return section(f"{plan.minutes} minutes: {plan.title}", f"<p>{escape(plan.aim)}</p>{table}{homework}")
+    return title, f"<h2>{escape(title)}</h2><p>{escape(plan.aim)}</p>{table}{homework}"
 
 
 def _row(part: PlanPart, begin: int, title: str) -> str:
@@ -62,15 +90,16 @@ def _handout(lesson: Lesson, handout: Handout) -> str:
     render = _renderer(lesson)
     wrong = "".join(f"<li>“{words(each.wrong)}” {words(each.right)}</li>" for each in handout.misconceptions)
     questions = "".join(f"<li>{words(each.text)}<br><em>{words(each.answer)}</em></li>" for each in handout.ticket)
-    content = (
+    return (
+        f'<div class="sl-unsplit"><h2>{escape(_title(lesson))}</h2>'
         f"<p>{minutes(lesson)} minutes alone, {minutes(lesson, together=True)} with a class.</p>"
-        f'<pre class="sl-board">{escape(handout.board.strip(chr(10)))}</pre>'
+        f'<pre class="sl-board">{escape(handout.board.strip(chr(10)))}</pre></div>'
         f"<h3>Misconceptions</h3><ul>{wrong}</ul><h3>Exit ticket</h3><ol>{questions}</ol>"
     )
-    return section(f"{lesson.number}. {lesson.title}", content)
 
 
-def _ticket(lesson: Lesson, handout: Handout) -> str:
+def _tickets(lesson: Lesson, handout: Handout) -> str:
     render = _renderer(lesson)
     questions = "".join(f"<li>{line(render.line(each.text))}<p class='sl-lines'></p></li>" for each in handout.ticket)
-    return section(f"{lesson.number}. {lesson.title}", f'<p class="sl-name">Name</p><ol>{questions}</ol>')
+    content = f'<h2>{escape(_title(lesson))}</h2><p class="sl-name">Name</p><ol>{questions}</ol>'
+    return f'<div class="sl-ticket">{content}</div>' * COPIES

@@ -96,4 +96,46 @@ def test_a_class_sheet_is_one_page(opened):
     page = opened()
     for lesson in lessons():
         page.goto(page.home.replace("index.html", f"sheets/class-{lesson.number}.html"))
-        assert len(re.findall(rb"/Type\s*/Page\b", page.pdf(format="A4"))) == 1, lesson.title
+        assert pages_of(page) == 1, lesson.title
+
+
+def pages_of(page) -> int:
+    return len(re.findall(rb"/Type\s*/Page\b", page.pdf(format="A4")))
+
+
+def test_a_part_of_the_papers_is_shown_and_printed_alone(opened):
+    page = opened()
+    papers = page.home.replace("index.html", "")
+    parts = page.locator("section:visible")
+    page.goto(f"{papers}teacher.html")
+    expect(page.get_by_role("button", name="Print")).to_be_visible()
+    count = len(lessons()) + 2  # two plans
+    expect(parts).to_have_count(count)
+    for name in ("45 minutes: One period", "90 minutes: A double period", "4. Is it really lossless?"):
+        page.get_by_role("link", name=name).click()
+        expect(parts.locator("h2")).to_have_text([name])
+        assert pages_of(page) == 1, name
+    page.get_by_role("link", name="Everything").click()
+    expect(parts).to_have_count(count)
+    page.goto(f"{papers}tickets.html")
+    expect(page.locator(".sl-ticket:visible")).to_have_count(len(lessons()))
+    for lesson in lessons():
+        title = f"{lesson.number}. {lesson.title}"
+        page.get_by_role("link", name=title).click()
+        expect(page.locator(".sl-ticket:visible h2")).to_have_text([title] * 4)
+        assert pages_of(page) == 1, title
+    assert violations(page) == []
+
+
+def test_paper_is_white_and_splits_neither_plans_nor_drawings(opened):
+    page = opened()
+    page.goto(page.home.replace("index.html", "teacher.html"))
+    page.emulate_media(media="print")
+    expect(page.locator("body")).to_have_css("background-color", "rgba(0, 0, 0, 0)")
+    for plan in page.locator("section[id^=plan]").all():
+        expect(plan).to_have_css("break-after", "page")
+    drawings = page.locator("section > div:has(> h2):has(> pre)")
+    expect(drawings).to_have_count(len(lessons()))
+    expect(drawings.first).to_have_css("break-inside", "avoid")
+    page.goto(page.home.replace("index.html", "sheets/class-3.html"))
+    expect(page.locator("dl")).to_contain_text("draft: A token")

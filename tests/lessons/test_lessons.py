@@ -430,8 +430,8 @@ def test_thirty_who_open_a_lesson_at_once_get_one_rendering_of_it(monkeypatch):
         together.wait(timeout=60)
         return client.get("/speclens/lessons/0")
 
-    with TestClient(Starlette(routes=routes())) as client, ThreadPoolExecutor(30) as pupils:
-        answers = list(pupils.map(visit, [client] * 30))
+    with TestClient(Starlette(routes=routes())) as client, ThreadPoolExecutor(30) as students:
+        answers = list(students.map(visit, [client] * 30))
     assert {answer.status_code for answer in answers} == {200} and len({answer.content for answer in answers}) == 1
     assert len(rendered) == 1
 
