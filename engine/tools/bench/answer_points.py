@@ -28,8 +28,8 @@ from engine.tools.bench.answer import (
     texts_of_users,
 )
 from engine.tools.bench.answer_requests import requests, rule
-from engine.tools.bench.answer_time import AnswerTime, middle
-from engine.tools.bench.answer_words import name
+from engine.tools.bench.answer_time import AnswerTime
+from engine.tools.bench.answer_words import middle, name
 from engine.tools.bench.benchmark import Cancelled, answer_earlier_turns, describe, never, prompt_form
 from engine.tools.bench.kept_prompts import KeptStarts
 from engine.tools.bench.prompts import digest

@@ -12,11 +12,6 @@ from engine.tools.bench.users import ManyUsers, UsersCell
 Span = tuple[float, float]  # seconds, at least and at most
 
 
-def middle(span: Span) -> float:
-    """Returns the likeliest seconds: as many times the least as the most are times these."""
-    return math.sqrt(span[0] * span[1])
-
-
 class AnswerTime:
     """The times of ``points``, which are `AnswerPoints`, as far as they are known now."""
 

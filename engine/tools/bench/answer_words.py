@@ -32,6 +32,11 @@ def people(users: int) -> str:
     return "one user" if users == 1 else f"{users} users at once"
 
 
+def middle(span: tuple[float, float]) -> float:
+    """Returns the likeliest seconds: as many times the least as the most are times these."""
+    return math.sqrt(span[0] * span[1])
+
+
 def duration(least: float, most: float) -> str:
     """Words an estimate, such as "about 3 minutes", or "2 to 5 minutes" where 30 % more or less is too little."""
     if most < 10:
@@ -40,14 +45,14 @@ def duration(least: float, most: float) -> str:
     if most > _NEAR**2 * least:
         low, high = math.floor(least / step) * step / unit, math.ceil(most / step) * step / unit
         return f"{low:g} to {high:g} {name}" if low else f"up to {high:g} {name}"
-    return f"about {round(math.sqrt(least * most) / step) * step / unit:g} {name}"
+    return f"about {round(middle((least, most)) / step) * step / unit:g} {name}"
 
 
 def is_news(earlier: tuple[float, float], least: float, most: float) -> bool:
     """Returns whether an estimate says more than an earlier one: it is outside, half as wide, or near enough now."""
-    middle, near = math.sqrt(earlier[0] * earlier[1]), _NEAR**2
-    low, high = min(earlier[0], middle / _NEAR), max(earlier[1], middle * _NEAR)
-    is_outside = not low <= math.sqrt(least * most) <= high
+    expected, near = middle(earlier), _NEAR**2
+    low, high = min(earlier[0], expected / _NEAR), max(earlier[1], expected * _NEAR)
+    is_outside = not low <= middle((least, most)) <= high
     is_near = most <= near * least and earlier[1] > near * earlier[0]
     return is_outside or is_near or 2 * most * earlier[0] <= least * earlier[1]
 

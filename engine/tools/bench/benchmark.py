@@ -20,6 +20,7 @@ from engine.tools.bench.sample import BASELINE, Sample, from_rows, to_rows
 from engine.trace.trace import fold
 
 Cancelled = Callable[[], bool]
+WARM_UP_TOKENS = 8
 
 
 def never() -> bool:
@@ -113,7 +114,9 @@ def describe(engine: Engine, methods: Iterable[str]) -> dict:
     }
 
 
-def warm_up(systems: Iterable[System], config: RunConfig, tokens: int, cancelled: Cancelled = never) -> list[Sample]:
+def warm_up(
+    systems: Iterable[System], config: RunConfig, cancelled: Cancelled = never, tokens: int = WARM_UP_TOKENS
+) -> list[Sample]:
     """Runs each system on a few tokens. Otherwise the first turn would pay for loading and calibrating."""
     short = replace(config, max_new_tokens=min(tokens, config.max_new_tokens))
     return [system.run(short, cancelled) for system in systems]

@@ -100,7 +100,7 @@ class Comparison:
                 self.gammas[method] = our_gamma(self.engine, method, short)
         engines, models = Engines(self.engine, self.progress), Models(self.engine, self.progress)
         warmed = list(systems(names, engines, models, self.gammas))
-        warm_up(warmed, short[0], _WARM_UP_TOKENS)
+        warm_up(warmed, short[0], tokens=_WARM_UP_TOKENS)
         return warmed
 
     def _measure_costs(self) -> dict[str, CostModel]:

@@ -20,7 +20,6 @@ from engine.tools.bench.sample import BASELINE, PairedRun, Point
 from engine.tools.bench.systems import SpecLensSystem
 from engine.trace.costs import CostModel
 
-_WARM_UP_TOKENS = 8
 _CHAINS = {"eagle": "eagle-chain"}  # α is defined for a chain
 
 
@@ -88,7 +87,7 @@ def turn(engine: Engine, config: RunConfig, alpha: float, gamma: int, repeat: in
 def warm(engine: Engine, config: RunConfig, cancelled: Cancelled = never) -> CostModel:
     """Runs both kinds for a few tokens; returns the method's costs on this device."""
     systems = (SpecLensSystem(engine, method, gamma=1, stop_at_eos=False) for method in (BASELINE, _chain(config)))
-    warm_up(systems, replace(config, trace=False), _WARM_UP_TOKENS, cancelled)
+    warm_up(systems, replace(config, trace=False), cancelled)
     return engine.costs(_chain(config))
 
 

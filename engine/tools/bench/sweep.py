@@ -33,7 +33,6 @@ from engine.tools.bench.systems import SpecLensSystem
 from engine.trace.costs import CostModel
 
 _MOST_SETTINGS = 200
-_WARM_UP_TOKENS = 8
 
 
 @dataclass(frozen=True)
@@ -110,7 +109,7 @@ class Sweep:
         systems = [SpecLensSystem(self.engine, method, costs=self.costs.get(method)) for method in names]
         for system in self.systems:
             system.costs = self.costs.get(system.method)
-        return warm_up(systems, self.benchmark.turns[0].config, _WARM_UP_TOKENS, cancelled)
+        return warm_up(systems, self.benchmark.turns[0].config, cancelled)
 
     def run(self, progress: ProgressCallback = lambda fraction, message: None, cancelled: Cancelled = never) -> bool:
         """Measures every missing turn. False where it was cancelled."""

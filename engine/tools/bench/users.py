@@ -21,7 +21,7 @@ from engine.models.onnx.session import threads
 from engine.runtime.engine import Engine
 from engine.runtime.other_programs import OtherPrograms
 from engine.runtime.run_batch import NoRoom, RunBatch
-from engine.tools.bench.benchmark import Cancelled, answer_earlier_turns, describe, never, run_config
+from engine.tools.bench.benchmark import WARM_UP_TOKENS, Cancelled, answer_earlier_turns, describe, never, run_config
 from engine.tools.bench.expected_time import together_steps
 from engine.tools.bench.prompts import Prompt, digest
 from engine.tools.bench.result_file import ResultFile, file_of, parse_values
@@ -32,7 +32,6 @@ from engine.trace.events import Round
 from engine.trace.metrics import depths
 from engine.trace.speedup_model import interpolate
 
-_WARM_UP_TOKENS = 8
 _SECONDS_BETWEEN_REPORTS = 0.5
 _VERSION = 2  # the format of a stored result; version 1 lacks the number of passes
 
@@ -153,7 +152,7 @@ class ManyUsers:
 
     def warm(self, cancelled: Cancelled = never) -> None:
         """Runs two users with each method for a few tokens. Otherwise the first cell would pay for loading."""
-        tokens = min(_WARM_UP_TOKENS, self.settings.max_new_tokens)
+        tokens = min(WARM_UP_TOKENS, self.settings.max_new_tokens)
         short = [replace(config, max_new_tokens=tokens) for config in self.configs[:2]]
         for method in self.settings.methods:
             for _ in self._serve(UsersCell(2, method), short, cancelled):
