@@ -66,11 +66,11 @@ def pieces(name: str, text: str) -> int:
     return len(tokenizer(name).encode(text).ids)
 
 
-def testable(text: str, proposed: int, draft: str = "code", target: str = "prose") -> int:
-    """Returns how many tokens a target can test of the first ``proposed`` draft tokens of a text: its own tokens of
-    that text, less the last one, which the draft may not have finished."""
-    ids = tokenizer(draft).encode(text).ids[:proposed]
-    return max(0, pieces(target, tokenizer(draft).decode(ids)) - 1)
+def testable(text: str, proposed: int) -> int:
+    """Returns how many tokens the target, "prose", can test of the first ``proposed`` tokens of the draft, "code": its
+    own tokens of that text, less the last one, which the draft may not have finished."""
+    draft = tokenizer("code")
+    return max(0, pieces("prose", draft.decode(draft.encode(text).ids[:proposed])) - 1)
 
 
 def main() -> None:

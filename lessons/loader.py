@@ -79,50 +79,45 @@ def _words(line: tuple[markup.Span, ...]) -> int:
 @lru_cache(maxsize=1)
 def glossary() -> Mapping[str, str]:
     """Returns the glossary: word → its meaning in a sentence."""
-    path = FOLDER / "glossary.toml"
-    return validate(dict[str, Text], tomllib.loads(path.read_text(encoding="utf-8")), path.name)
+    return _read_table(dict[str, Text], "glossary.toml")
 
 
 @lru_cache(maxsize=1)
 def claims() -> Mapping[str, Claim]:
     """Returns what the lessons say about other engines, by the name that they cite it with."""
-    path = FOLDER / "engine_claims.toml"
-    return validate(dict[str, Claim], tomllib.loads(path.read_text(encoding="utf-8")), path.name)
+    return _read_table(dict[str, Claim], "engine_claims.toml")
 
 
 @lru_cache(maxsize=1)
 def recordings() -> Mapping[str, Recording]:
     """Returns what `python -m lessons record` runs, by the name of the file."""
-    path = FOLDER / "recordings.toml"
-    return validate(dict[str, Recording], tomllib.loads(path.read_text(encoding="utf-8")), path.name)
+    return _read_table(dict[str, Recording], "recordings.toml")
 
 
 @lru_cache(maxsize=1)
 def minute() -> Minute:
     """Returns the page of sixty seconds that comes before the lessons."""
-    path = FOLDER / "minute.toml"
-    page = validate(Minute, tomllib.loads(path.read_text(encoding="utf-8")), path.name)
+    page = _read_table(Minute, "minute.toml")
     for name in ("lead", "guess", "check", "keep", "end", "wrong", "wrong_end"):
         for span in markup.line(getattr(page, name)):
             if problem := _problem(span, (), glossary()):
-                raise LessonError(f"{path.name}, {name}: {problem}.")
+                raise LessonError(f"minute.toml, {name}: {problem}.")
     return page
 
 
 @lru_cache(maxsize=1)
 def teaching() -> Teaching:
     """Returns the plans and the handouts for teachers. LessonError for a lesson that there isn't, or a wrong line."""
-    path = FOLDER / "teaching.toml"
-    content = validate(Teaching, tomllib.loads(path.read_text(encoding="utf-8")), path.name)
+    content = _read_table(Teaching, "teaching.toml")
     named = {*content.lessons, *(part.lesson for plan in content.plans for part in plan.parts if part.lesson)}
     if unknown := named - {lesson.slug for lesson in lessons()}:
-        raise LessonError(f"{path.name}: there is no lesson {min(unknown)!r}.")
+        raise LessonError(f"teaching.toml: there is no lesson {min(unknown)!r}.")
     for slug, handout in content.lessons.items():
         texts = [text for each in handout.misconceptions for text in (each.wrong, each.right)]
         texts += [text for each in handout.ticket for text in (each.text, each.answer)]
         for span in (span for text in texts for span in markup.line(text)):
             if problem := _problem(span, content.constants, glossary()):
-                raise LessonError(f"{path.name}, {slug}: {problem}.")
+                raise LessonError(f"teaching.toml, {slug}: {problem}.")
     return content
 
 
@@ -163,6 +158,10 @@ def parse(name: str, text: str, words: Mapping[str, str]) -> Lesson:
     lesson = validate(Lesson, front, name)
     _check_lines(name, lesson, words)
     return lesson
+
+
+def _read_table(kind: type, name: str):
+    return validate(kind, tomllib.loads((FOLDER / name).read_text(encoding="utf-8")), name)
 
 
 def validate(kind: type, values: dict, name: str):
