@@ -14,7 +14,7 @@ from unittest.mock import Mock
 
 import gradio as gr
 import pytest
-from fake_worker import FakeEngine, FakeWorker
+from fake_worker import FakeEngine, FakeWorker, wait_for
 from fastapi import FastAPI
 from gradio_client import Client
 from starlette.testclient import TestClient
@@ -335,21 +335,14 @@ def test_a_run_over_http_ends_when_its_client_goes(url, service, stream):
     head += f"Content-Length: {len(body)}\r\n\r\n"
     with socket.create_connection((address.hostname, address.port)) as client:
         client.sendall(head.encode() + body)
-        wait_until(lambda: service.engine.worker.running)
+        wait_for(lambda: service.engine.worker.running)
         before = cancelled_runs(service)
-    wait_until(lambda: cancelled_runs(service) > before)
+    wait_for(lambda: cancelled_runs(service) > before)
 
 
 def cancelled_runs(service: Service) -> float:
     counts = re.findall(r'speclens_runs_total{.*end="cancelled".*} (.*)', service.runs.numbers.text().decode())
     return sum(map(float, counts))
-
-
-def wait_until(is_so) -> None:
-    end = time.monotonic() + 20
-    while not is_so():
-        assert time.monotonic() < end, "too late"
-        time.sleep(0.02)
 
 
 @pytest.fixture(scope="module")

@@ -49,13 +49,11 @@ def fake_server(chromium_path, tmp_path_factory):
 @pytest.fixture(scope="session")
 def tiny_server(chromium_path, tmp_path_factory):
     """The address of the page on the real engine, with a pair so small that it needs no download."""
-    from tiny_pairs import model_folder
+    from tiny_pairs import pair_with_draft
 
     root = tmp_path_factory.mktemp("tiny")
-    model_folder(root / "target", max_position_embeddings=4096)
-    model_folder(root / "draft", noise=0.3, max_position_embeddings=4096)
-    pair = {"SPECLENS_PAIRS": f"{root / 'target'}+{root / 'draft'}", "SPECLENS_CACHE": str(root / "cache")}
-    with serving(APP, root / "app.log", **pair) as url:
+    pair = pair_with_draft(root, max_position_embeddings=4096)
+    with serving(APP, root / "app.log", SPECLENS_PAIRS=pair, SPECLENS_CACHE=str(root / "cache")) as url:
         yield url
 
 

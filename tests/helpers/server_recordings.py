@@ -47,23 +47,28 @@ def timed(trace: Trace, pause: float) -> Trace:
     return replace(trace, rounds=rounds)
 
 
-def uncounted_recording(pause: float = 0.1) -> Trace:
+def uncounted_recording() -> Trace:
     """An answer of a server of no known engine, which tells neither ids nor how many drafts it rejected."""
     sizes = ((1, "a cat "), (3, "sat on "), (6, "the mat "), (7, "and "), (10, "slept and slept"))
     lines = [event(choices=[{"text": text}], usage={"completion_tokens": count}) for count, text in sizes]
     trace, _ = recorded({"/v1/completions": b"".join([*lines, DONE])}, chat=False)
-    return timed(trace, pause)
+    return timed(trace, 0.1)
 
 
-def hidden_recording(pause: float = 0.1, drafts: int = 0) -> Trace:
+def hidden_recording(drafts: int = 0) -> Trace:
     """An answer of nine tokens in three pieces, whose server counts at the end alone; perhaps drafts, too."""
     lines = [event(choices=[{"text": text}]) for text in ("a cat ", "sat on ", "the mat")]
     counts = {"usage": {"completion_tokens": 9}}
     counts |= {"timings": {"predicted_n": 9, "draft_n": drafts, "draft_n_accepted": 2}} if drafts else {}
     trace, _ = recorded({"/v1/completions": b"".join([*lines, event(choices=[], **counts), DONE])}, chat=False)
-    return timed(trace, pause)
+    return timed(trace, 0.1)
 
 
 def file_of(trace: Trace, folder: Path, name: str) -> str:
     save(trace, folder / name)
     return str(folder / name)
+
+
+PLAIN, ONE, THREE = (
+    vllm_recording(0, 0.03), vllm_recording(1, 0.045, (1, 0, 1, 1)), vllm_recording(3, 0.06, (3, 1, 0, 2)),
+)  # fmt: skip

@@ -37,6 +37,13 @@ def model_folder(folder: Path, name="llama", tokenizer=True, template=TEMPLATE, 
     return model
 
 
+def pair_with_draft(root: Path, name="llama", **settings) -> str:
+    """Writes a target and a draft that often agrees with it into ``root``. Returns the pair's name."""
+    model_folder(root / "target", name, **settings)
+    model_folder(root / "draft", name, noise=0.3, **settings)
+    return f"{root / 'target'}+{root / 'draft'}"
+
+
 def request(pair: str | Path, method="none", **settings) -> RunConfig:
     """A short greedy run on raw text, unless told otherwise."""
     asked = {"prompt": PROMPT, "gamma": 4, "max_new_tokens": 16, "chat": False} | settings

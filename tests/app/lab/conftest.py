@@ -1,7 +1,7 @@
 """Shares a real engine on a tiny pair among the lab's tests."""
 
 import pytest
-from tiny_pairs import model_folder
+from tiny_pairs import pair_with_draft
 
 from engine.runtime.engine import load_engine
 
@@ -9,8 +9,7 @@ from engine.runtime.engine import load_engine
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory):
     root = tmp_path_factory.mktemp("lab")
-    model_folder(root / "target", max_position_embeddings=4096)
-    model_folder(root / "draft", noise=0.3, max_position_embeddings=4096)
+    pair = pair_with_draft(root, max_position_embeddings=4096)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPECLENS_CACHE", str(root / "cache"))
-        yield load_engine(f"{root / 'target'}+{root / 'draft'}", "cpu")
+        yield load_engine(pair, "cpu")

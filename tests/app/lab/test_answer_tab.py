@@ -7,6 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from answers import CROWDED, PLAN, cell, load, result
 from lab_pages import VISITOR, form
 from tiny_pairs import model_folder
 
@@ -21,36 +22,10 @@ from engine.constraint import Constraint
 from engine.errors import BadInput
 from engine.runtime.worker import Worker
 from engine.tools.bench import sweep_results, users_results
-from engine.tools.bench.answer import ELSEWHERE, AnswerPlan, AnswerResult, Load
+from engine.tools.bench.answer import ELSEWHERE, AnswerResult, Load
 from engine.tools.bench.answer_rule import RuleCell
-from engine.tools.bench.prompts import Prompt
-from engine.tools.bench.sweep_results import Cell
 from engine.trace.costs import CostModel
 from engine.trace.noise import Speedup
-
-COSTS = {name: CostModel(0.1, {1: 1.0, 2: 1.1, 16: 2.5}, 256, 0.03) for name in ("none", "eagle", "ngram")}
-PLAN = AnswerPlan((Prompt("Hi", "chat"),), ("eagle", "ngram"), (8,))
-
-
-def cell(method, gamma, speedup, half=0.05, tau=1.8) -> Cell:
-    ends = (speedup - half, speedup + half)
-    return Cell(method, gamma, 0.0, "all", 3, speedup, *ends, 20 * speedup, 0.5, tau)
-
-
-CELLS = (cell("none", 0, 1.0), cell("eagle", 2, 1.43), cell("ngram", 4, 1.05, 0.1, 1.6))
-
-
-def result(*loads, cells=CELLS, plan=PLAN) -> AnswerResult:
-    known = tuple(
-        Load(users, (method, gamma), Speedup(speedup, speedup - half, speedup + half, 2.0))
-        for users, method, gamma, speedup, half in loads
-    )
-    return AnswerResult("pair", plan, cells, known, COSTS, True)
-
-
-CROWDED = result(
-    (3, "eagle", 2, 1.1, 0.05), (3, "eagle", 1, 1.15, 0.05), (8, "eagle", 2, 0.8, 0.05), (8, "eagle", 1, 0.9, 0.05)
-)
 
 
 def models(method):
@@ -90,7 +65,7 @@ def test_the_rules_table_leaves_unmeasured_cells_empty_and_is_saved():
 
 def test_no_configuration_speaks_of_a_load_that_was_not_measured():
     """It said to leave drafting off from one more than the load in question."""
-    paying = result((8, "eagle", 2, 1.46, 0.05))
+    paying = result(load(8, "eagle", 2, 1.46))
     _, by_name = recipes(paying)
     for engine in by_name.values():
         assert "512" not in engine.get("code", "") and "leave it off" not in engine["note"]
@@ -101,7 +76,7 @@ def test_no_configuration_speaks_of_a_load_that_was_not_measured():
 
 
 def test_drafting_that_nowhere_pays_has_no_configuration():
-    slower = result((8, "eagle", 2, 0.8, 0.05), cells=(cell("none", 0, 1.0), cell("eagle", 2, 0.7)))
+    slower = result(load(8, "eagle", 2, 0.8), cells=(cell("none", 0, 1.0), cell("eagle", 2, 0.7)))
     assert recipes(slower) == ("Leave drafting off: no setting was as fast, and plain decoding is what every engine "
                                "does by itself.", {})  # fmt: skip
     unsure = result(cells=(cell("none", 0, 1.0), cell("eagle", 2, 1.1, 0.3)), plan=replace(PLAN, users=(1,)))
@@ -135,7 +110,7 @@ def test_the_picture_has_points_and_a_dashed_line_to_compare_them_with():
 
 def test_the_picture_has_no_line_over_a_load_without_a_point():
     noise = Load(3, ("eagle", 2), Speedup(2.2, 2.1, 2.3, 2.0))
-    known = result((3, "eagle", 1, 1.15, 0.05), (8, "eagle", 2, 0.8, 0.05))
+    known = result(load(3, "eagle", 1, 1.15), load(8, "eagle", 2, 0.8))
     figure = json.loads(view.picture(replace(known, loads=(*known.loads, noise))))["figures"][view.PICTURE]
     line = next(each for each in figure["data"] if each["name"] == "EAGLE head with γ 2")
     assert (line["x"], line["y"]) == ([1, 3, 8], [1.43, None, 0.8])

@@ -10,7 +10,7 @@ from unittest.mock import Mock
 import pytest
 from fake_worker import FakeEngine, recorded
 from lab_pages import VISITOR, rows, said, short_form
-from server_recordings import file_of, hidden_recording, uncounted_recording, vllm_recording
+from server_recordings import ONE, PLAIN, THREE, file_of, hidden_recording, uncounted_recording, vllm_recording
 
 from app.jobs.service import Service
 from app.lab.answer import recordings as answers
@@ -23,11 +23,6 @@ from app.server.limits import Limits
 from app.ui.widgets import SKIP
 from app.views import servers
 from engine.errors import BadInput, QueueFull
-
-PLAIN, ONE, THREE = (
-    vllm_recording(0, 0.03), vllm_recording(1, 0.045, (1, 0, 1, 1)), vllm_recording(3, 0.06, (3, 1, 0, 2)),
-)  # fmt: skip
-
 
 UNKNOWN = replace(PLAIN.started.server, has_counts=False, hidden_tokens=None)
 

@@ -6,7 +6,7 @@ import re
 import pytest
 from fake_worker import recorded
 from lab_pages import rows
-from server_recordings import file_of, uncounted_recording, vllm_recording
+from server_recordings import ONE, PLAIN, THREE, file_of, uncounted_recording, vllm_recording
 
 from app.jobs.visitor import Session
 from app.lab.theory import server, server_view
@@ -15,10 +15,6 @@ from app.ui.widgets import SKIP
 from engine.errors import BadInput
 from engine.tools.servers.costs import ServerPoint, split, verdict
 from engine.trace.metrics import compute_metrics
-
-PLAIN, ONE, THREE = (
-    vllm_recording(0, 0.03), vllm_recording(1, 0.045, (1, 0, 1, 1)), vllm_recording(3, 0.06, (3, 1, 0, 2)),
-)  # fmt: skip
 
 LOG = (
     "INFO 11-25 21:23:40 [metrics.py:120] SpecDecoding metrics: Mean acceptance length: 1.28, "

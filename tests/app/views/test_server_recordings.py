@@ -4,7 +4,8 @@ import json
 
 import pytest
 from fake_worker import FakeEngine
-from server_recordings import hidden_recording, uncounted_recording, vllm_recording
+from server_recordings import PLAIN, hidden_recording, uncounted_recording, vllm_recording
+from server_recordings import THREE as DRAFTING
 from stand_in_server import RECORDED
 
 from app.jobs.service import Service
@@ -17,7 +18,6 @@ from app.views.statuses import legend
 from engine.tools.servers.log_trace import read_traces
 from engine.trace.events import Server
 
-DRAFTING, PLAIN = vllm_recording(3, 0.06, (3, 1, 0, 2)), vllm_recording(0, 0.03)
 UNCOUNTED = uncounted_recording()
 
 

@@ -5,7 +5,7 @@ These are the checks of `python -m engine prove`, which run on a CPU elsewhere.
 
 import pytest
 from head_cases import CASE_OF, CHEAP, write_heads
-from tiny_pairs import model_folder
+from tiny_pairs import pair_with_draft
 
 from engine.runtime.engine import load_engine
 from engine.runtime.run_batch import RunBatch
@@ -20,9 +20,7 @@ def pairs(tmp_path_factory):
     """The pair's name of each method."""
     root = tmp_path_factory.mktemp("pairs")
     heads = write_heads(root)
-    model_folder(root / "target", "qwen3", max_position_embeddings=1024)
-    model_folder(root / "draft", "qwen3", noise=0.3, max_position_embeddings=1024)
-    with_draft = f"{root / 'target'}+{root / 'draft'}"
+    with_draft = pair_with_draft(root, "qwen3", max_position_embeddings=1024)
     return {method: heads.pair(CASE_OF[method].kind) if method in CASE_OF else with_draft for method in METHODS}
 
 

@@ -12,7 +12,7 @@ import torch
 from closeness import assert_close
 from fake_graphs import FakeGraphs
 from tiny_models import seeded
-from tiny_pairs import VOCABULARY, generated, ids_of, model_folder, request, run
+from tiny_pairs import VOCABULARY, generated, ids_of, pair_with_draft, request, run
 from transformers import AutoModelForCausalLM
 
 from engine.config import RunConfig, SamplingParams
@@ -40,8 +40,7 @@ def device(request):
 def root(tmp_path_factory):
     """A target, a draft that is nearly the same, and heads before training: poor guesses, real passes."""
     root = tmp_path_factory.mktemp("pair")
-    model_folder(root / "target", "qwen3", max_position_embeddings=1024)
-    model_folder(root / "draft", "qwen3", noise=0.3, max_position_embeddings=1024)
+    pair_with_draft(root, "qwen3", max_position_embeddings=1024)
     teacher = Teacher.load(root / "target", "cpu")
     words = torch.arange(0, VOCABULARY, 2)
     with seeded(0):

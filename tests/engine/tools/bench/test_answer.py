@@ -6,46 +6,23 @@ import statistics
 from dataclasses import replace
 
 import pytest
+from answers import CELLS, COSTS, CROWDED, PLAN, cell, load, result
 
 from engine.decoding.tokenization import encode_prompt
 from engine.runtime import calibration
 from engine.tools.bench import answer, answer_points, sweep_results, text_costs, users_results
-from engine.tools.bench.answer import ELSEWHERE, NONE, AnswerPlan, AnswerResult, Load, Request, schedule
+from engine.tools.bench.answer import ELSEWHERE, NONE, AnswerPlan, Request, schedule
 from engine.tools.bench.answer_points import AnswerPoints
 from engine.tools.bench.answer_words import COLUMNS, recommendation, sentences, to_dict, to_rows
 from engine.tools.bench.kept_prompts import shared_system
 from engine.tools.bench.pass_curve import PassCurve
 from engine.tools.bench.prompts import Prompt
-from engine.tools.bench.sweep_results import Cell
 from engine.trace.costs import CostModel
 from engine.trace.load_schedule import LoadSchedule
 from engine.trace.noise import Speedup
 
-COSTS = {name: CostModel(0.1, {1: 1.0, 2: 1.1, 16: 2.5}, 256, 0.03) for name in ("none", "eagle", "ngram")}
-PLAN = AnswerPlan((Prompt("Hi", "chat"),), ("eagle", "ngram"), (8,))
 KINDS = replace(PLAN, texts=(Prompt("a", "SQL"), Prompt("b", "mails")))
 TEXTS = (Prompt("the cat, the cat, the cat", "one"), Prompt("aa", "two"))
-
-
-def cell(method, gamma, speedup, half=0.05, tau=1.8, category="all", **more) -> Cell:
-    ends = (None, None) if half is None else (speedup - half, speedup + half)
-    return Cell(method, gamma, 0.0, category, 3, speedup, *ends, 20 * speedup, 0.5, tau, **more)
-
-
-CELLS = (cell("none", 0, 1.0), cell("eagle", 1, 1.2), cell("eagle", 2, 1.43), cell("ngram", 1, 0.9),
-         cell("ngram", 4, 1.05, 0.1))  # fmt: skip
-
-
-def load(users, method, gamma, speedup, half=0.05) -> Load:
-    return Load(users, (method, gamma), Speedup(speedup, speedup - half, speedup + half, 2.0))
-
-
-def result(*loads: Load, cells=CELLS, plan=PLAN, **more) -> AnswerResult:
-    return AnswerResult("pair", plan, cells, loads, COSTS, True, **more)
-
-
-FEW, MANY = (load(3, "eagle", 2, 1.1), load(3, "eagle", 1, 1.15)), (load(8, "eagle", 2, 0.8), load(8, "eagle", 1, 0.9))
-CROWDED = result(*FEW, *MANY)
 
 
 def test_a_plan_measures_the_loads_asked_for_and_one_between():
