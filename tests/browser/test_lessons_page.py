@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from page_actions import open_lesson, wait_until_above
+from page_actions import OVERFLOW, open_lesson, wait_until_above
 from playwright.sync_api import Locator, Page, expect
 
 from lessons.loader import lessons
@@ -44,6 +44,17 @@ def test_presented_rounds_of_several_drafters_have_one_line_each(at_step):
     row = page.locator('#lesson .sl-row[aria-label="Round 2"]')
     line, kept = (row.locator(part).bounding_box() for part in (".sl-line", ".sl-kept"))
     assert line["width"] > row.bounding_box()["width"] / 2 and kept["y"] < line["y"] + line["height"]
+    page.keyboard.press("p")
+
+
+@pytest.mark.parametrize(("width", "height", "least", "most"), [(1366, 768, 22, 22), (1920, 1080, 29, 31)])
+def test_a_presented_lesson_grows_with_the_screen(at_step, width, height, least, most):
+    page = at_step("draft_then_verify", "Step two: verify")
+    page.set_viewport_size({"width": width, "height": height})
+    page.keyboard.press("p")
+    size = page.locator(".sl-lesson-page:visible").first.evaluate("node => parseFloat(getComputedStyle(node).fontSize)")
+    assert least <= size <= most
+    page.wait_for_function(f"{OVERFLOW} <= 0")
     page.keyboard.press("p")
 
 

@@ -271,6 +271,33 @@ def test_presentation_is_the_stage_alone_in_large_type(page):
     page.locator("[data-share=present]").click()
 
 
+# The size of each kind of text that a presentation shows, and what of it is cut off or covers another part.
+SIZES = """() => ['.sl-note', '.sl-count', '.sl-legend .sl-waiting', '.sl-list .sl-tag', '.sl-inspector .sl-figure']
+  .map(part => parseFloat(getComputedStyle(document.querySelector(`#stage ${part}`)).fontSize))"""
+CUT = """() => {
+  const { bottom } = document.querySelector('#stage .sl-deck').getBoundingClientRect();
+  const parts = [...document.querySelectorAll('#stage :is(.sl-legend, .sl-strip, .sl-inspector)')];
+  const tags = [...document.querySelectorAll('#stage .sl-list .sl-tag')];
+  return [...parts.filter(({ scrollWidth, clientWidth, scrollHeight, clientHeight }) =>
+      scrollWidth > clientWidth || scrollHeight > clientHeight),
+    ...tags.filter(tag => tag.getBoundingClientRect().right > tag.nextSibling.getBoundingClientRect().left),
+  ].map(node => node.className).concat(bottom > innerHeight ? ['deck'] : []);
+}"""
+
+
+@pytest.mark.parametrize(("width", "height", "least", "most"), [(1366, 768, 20, 20), (1920, 1080, 26, 28)])
+def test_presented_type_grows_with_the_screen_and_fits(visit, width, height, least, most):
+    page = visit(viewport={"width": width, "height": height})
+    page.locator("[data-share=present]").click()
+    page.keyboard.press("End")
+    page.locator("#stage .sl-list .sl-accepted").nth(1).click()
+    expect(page.locator("#stage .sl-inspector .sl-figure").first).to_be_visible()
+    assert all(least <= size <= most for size in page.evaluate(SIZES)), page.evaluate(SIZES)
+    page.wait_for_function(f"({CUT})().length === 0 && ({OVERLAPPING})().length === 0 && {OVERFLOW} <= 0")
+    expect(page.locator('#stage [data-tile="speedup"] .sl-note')).to_be_in_viewport(ratio=1)
+    expect(page.locator("#stage .sl-rounds .sl-legend .sl-waiting")).to_be_in_viewport(ratio=1)
+
+
 # The parts of the first visit's explanation that are cut off or covered, and the rounds if they reach the transport.
 COVERED = """() => {
   const stage = document.querySelector('#stage');
