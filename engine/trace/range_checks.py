@@ -76,11 +76,10 @@ def _check_forbidden(r: Round, at: str) -> None:
 
 
 def _check_token(token: Token, at: str) -> None:
-    require(token.id is None or 0 <= token.id <= LARGEST, f"a token of {at} is out of range")
     require(token.id is not None or bool(token.text or token.label), f"a token of {at} is empty")
-    require(0 <= token.depth <= 4096, f"a token of {at} is out of range")
-    require(0 <= token.position <= MAX_TOKENS and len(token.text) <= MAX_TEXT, f"a token of {at} is out of range")
-    require(token.gap is None or 0 <= token.gap <= 1e6, f"a token of {at} is out of range")
+    known = 0 <= (token.id or 0) <= LARGEST and 0 <= token.depth <= 4096 and 0 <= (token.gap or 0) <= 1e6
+    known = known and 0 <= token.position <= MAX_TOKENS and len(token.text) <= MAX_TEXT
+    require(known, f"a token of {at} is out of range")
     shares = (token.p, token.q, token.u, token.accept, token.running, token.h, token.expected)
     require(all(x is None or 0 <= x <= 1.0001 for x in shares), f"a probability in {at} is not between 0 and 1")
     for distribution in (token.p_top, token.q_top, token.residual, token.removed):
