@@ -20,35 +20,52 @@ REPORT = {
     "lessons": [
         {"title": "3. Accept, reject", "isOver": True, "guesses": [{"isRight": True}, {"isRight": False}],
          "quiz": {"first": 2, "of": 3}},
-        {"title": "4. Lossless?", "isOver": False, "guesses": [{"isRight": True}], "quiz": None},
+        {"title": "4. Lossless?", "steps": 3, "of": 8, "isOver": False, "guesses": [{"isRight": True}], "quiz": None},
         {"title": "12. Trees", "isOver": True, "guesses": [], "quiz": {"first": 1, "of": 1}},
     ],
     "exercises": {"best_gamma": {"right": 2, "first": 1, "tries": 5}, "tree": {"right": 1, "first": 1, "tries": 1}},
-    "sets": [], "rules": [{"isRight": True}, {"isRight": False}], "runs": [{}, {}, {}],
+    "sets": [{"seed": 417, "answers": {}}, {"seed": 5946, "answers": {}}],
+    "rules": [{"rule": "One", "texts": ["</script><!-- p"], "isRight": True},
+              {"rule": "Two", "texts": [], "isRight": False}],
+    "runs": [],
 }  # fmt: skip
 FORMULAS = ("=1+1", "+1", "-1", "@A1", "  =1", "|x", "%x", "＝1", "\t=1")
 
 
 @pytest.fixture(scope="module")
 def table(browser):
-    with page_with(browser, "lessons/report/report_table.js") as page:
+    with page_with(browser, "lessons/report/report_table.js", "lessons/report/report_file.js") as page:
         yield page
 
 
 def read(page, *reports: dict) -> list[list]:
     return page.evaluate(
-        "texts => texts.map(text => readReport('a.json', text))", [json.dumps(each) for each in reports]
+        "texts => texts.map(text => readReport('a.json', text).row)", [json.dumps(each) for each in reports]
     )
 
 
 def test_a_report_is_counted_into_its_row_and_sums(table):
     (row,) = read(table, REPORT)
     assert row == [
-        ["Ada"], [2], ["3, 12"], [2, 3], [3, 4], [3], [2], [6], [1, 2], [3], ["2026-11-30 08:00 UTC"],
-        [REPORT["words"]],
+        ["Ada"], [2], ["3, 12"], ["4 (3 of 8 steps)"], [2, 3], [3, 4], [3], [2], [6], ["417, 5946"], [1, 2], [0],
+        ["2026-11-30 08:00 UTC"], [REPORT["words"]],
     ]  # fmt: skip
     sums = table.evaluate("rows => sumsOf(rows)", [row, row])
-    assert sums == [[], [4], [], [4, 6], [6, 8], [6], [4], [12], [2, 4], [6], [], []]
+    assert sums == [[], [4], [], [], [4, 6], [6, 8], [6], [4], [12], [], [2, 4], [0], [], []]
+
+
+def test_a_report_as_a_page_is_the_same_row_as_its_data(table):
+    written = {"question": "<b>", "guess": "</script>", "isRight": True, "step": 1}
+    lessons = [each | {"guesses": [written] * len(each["guesses"])} for each in REPORT["lessons"]]
+    lessons = [{"steps": 4, "of": 4} | each for each in lessons]
+    texts = dict.fromkeys(("file", "settings", "at", "prompt", "text"), "a.json")
+    run = texts | {"tokens": 1, "alpha": None, "tau": None, "tokensPerSecond": None, "isShared": False}
+    report = REPORT | {"name": "</script><b>Ada", "lessons": lessons, "runs": [run]}
+    whole = report | {"runs": [run | {"trace": {"started": "<"}}]}
+    page = table.evaluate("data => reportPage(data, [])", whole)
+    assert page.count("</script>") == 1
+    first, second = table.evaluate("texts => texts.map(text => readReport('a', text))", [page, json.dumps(whole)])
+    assert first == second and first["row"][0] == [report["name"]] and json.loads(first["data"]) == report
 
 
 def test_rows_are_sorted_by_name_and_by_number(table):
@@ -59,7 +76,7 @@ def test_rows_are_sorted_by_name_and_by_number(table):
         return [row[0][0] for row in table.evaluate("of => sortRows(...of)", [rows, column, is_reversed])]
 
     assert names(0, False) == ["Bo 9", "Bo 10", "émile", "Zoë"] and names(0, True) == names(0, False)[::-1]
-    assert names(9, False) == ["émile", "Bo 9", "Zoë", "Bo 10"]
+    assert names(11, False) == ["émile", "Bo 9", "Zoë", "Bo 10"]
 
 
 def test_a_csv_keeps_every_text_and_runs_none_as_a_formula(table):
@@ -67,17 +84,26 @@ def test_a_csv_keeps_every_text_and_runs_none_as_a_formula(table):
     text = table.evaluate("rows => csvText(rows)", rows)
     assert text.startswith("\ufeff") and text.endswith("\r\n")
     heads, first, *others = csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline=""))
-    assert len(heads) == len(set(heads)) == len(first) == 15 and heads[3:5] == ["First guesses right", "First guesses"]
-    assert first[0] == "Ada" and first[3:7] == ["2", "3", "3", "4"] and first[-1] == REPORT["words"]
+    assert len(heads) == len(set(heads)) == len(first) == 17 and heads[4:6] == ["First guesses right", "First guesses"]
+    assert first[0] == "Ada" and first[4:8] == ["2", "3", "3", "4"] and first[-1] == REPORT["words"]
     assert [row[-1] for row in others] == [f"'{each.strip()} and more" for each in FORMULAS[:-1]]
     cells = table.evaluate("texts => texts.map(text => csvText([[[text]]]).split('\\r\\n')[1])", list(FORMULAS))
     assert cells == [f'"\'{each}"' for each in FORMULAS]
 
 
+def page_of(data: str) -> str:
+    block = data.replace("<", "\\u003c")
+    return f'<!doctype html><script type="application/json" id="speclens-report">{block}</script></html>'
+
+
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("<!doctype html><title>A report</title>", "is a page. Ask for the file of “Save it as data (JSON)”."),
+        ("<!doctype html><title>A page</title>", "is a page without a report’s data. Ask for the file"),
+        (page_of("{"), "is a damaged report."),
+        (page_of("null"), "is a damaged report."),
+        (page_of(json.dumps(REPORT))[:-20], "is a page without a report’s data."),
+        (page_of(json.dumps(REPORT | {"kind": "x"})), "isn’t a report."),
         ("{", "isn’t a report."),
         ("null", "isn’t a report."),
         ('{"started": {}, "rounds": []}', "is the trace of a run, not a report."),
@@ -122,6 +148,7 @@ def test_a_teacher_gets_a_table_of_the_reports_that_the_page_made(open_offline, 
         own.get_by_label("In my own words").fill(f"Text {i} {'x' * 150}")
         files.append(tmp_path / f"{i}.json")
         files[-1].write_text(downloaded(own.get_by_role("button", name="Save it as data")), encoding="utf-8")
+    own.get_by_label("Name").fill("Bo")
     html = tmp_path / "report.html"
     html.write_text(downloaded(own.get_by_role("button", name="Save my report")), encoding="utf-8")
 
@@ -129,21 +156,20 @@ def test_a_teacher_gets_a_table_of_the_reports_that_the_page_made(open_offline, 
     box.locator("summary").focus()
     page.keyboard.press("Enter")
     box.get_by_label("Reports").set_input_files([files[0], html, RUN, *files[1:], files[1]])
-    expect(box.get_by_role("status")).to_contain_text("4 reports.")
+    expect(box.get_by_role("status")).to_contain_text("5 reports.")
     expect(box.locator("li")).to_have_text(
         [
-            "report.html is a page. Ask for the file of “Save it as data (JSON)”.",
             "code_lm.json is the trace of a run, not a report.",
             "1.json is in the table already.",
         ]
     )
     names = box.locator("tbody th")
     sorted_names = names.all_inner_texts()
-    assert sorted(sorted_names) == sorted([NAME, "Zoë", "=1+1", "Zoë"]) and sorted_names[-2:] == ["Zoë", "Zoë"]
-    guesses, rules, runs = ("1 of 1", "4 of 4"), ("1 of 1", "4 of 4"), ("1", "4")
+    assert sorted(sorted_names) == sorted([NAME, "Bo", "Zoë", "=1+1", "Zoë"]) and sorted_names[-2:] == ["Zoë", "Zoë"]
+    guesses, rules, runs = ("1 of 1", "5 of 5"), ("1 of 1", "5 of 5"), ("1", "5")
     for line, place in ((box.locator("tbody tr").first, 0), (box.locator("tfoot tr"), 1)):
         cells = line.locator("td").all_inner_texts()
-        assert (cells[2], cells[7], cells[8]) == (guesses[place], rules[place], runs[place]), cells
+        assert (cells[3], cells[9], cells[10]) == (guesses[place], rules[place], runs[place]), cells
     box.get_by_role("button", name="Name").focus()
     page.keyboard.press("Enter")
     assert names.all_inner_texts() == sorted_names[::-1]
@@ -154,6 +180,11 @@ def test_a_teacher_gets_a_table_of_the_reports_that_the_page_made(open_offline, 
     assert all(dict(zip(heads, row, strict=True))["First guesses"] == "1" for row in rows)
     assert all(row[-1].endswith("x" * 150) for row in rows), "words that are cut on screen are whole here"
     assert page.evaluate("window.pwned") is None and box.locator("script").count() == 0
+    page.set_viewport_size({"width": 1366, "height": 768})
+    wait_for(
+        page,
+        "(({ scrollWidth, clientWidth }) => scrollWidth <= clientWidth)(document.querySelector('.sl-report-table'))",
+    )
     for scheme, width in (("light", 1280), ("dark", 390)):
         page.emulate_media(color_scheme=scheme)
         page.set_viewport_size({"width": width, "height": 844})

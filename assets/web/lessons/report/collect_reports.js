@@ -9,11 +9,11 @@ const SHORT = 140; // characters of a cell on screen; the CSV has them all
 
 // ``box``: a folded element.
 export function mountCollect(box) {
-  const known = new Set(); // a report that is chosen twice counts once
+  const known = new Set(); // a report that is chosen twice, or as both files, counts once
   let rows = [],
     column = 0,
     isReversed = false;
-  const files = make('input', '', '', { type: 'file', multiple: '', accept: '.json,application/json' }),
+  const files = make('input', '', '', { type: 'file', multiple: '', accept: '.html,.json,text/html,application/json' }),
     said = make('p'),
     refused = make('ul', 'sl-report-runs'),
     result = make('div');
@@ -66,9 +66,9 @@ export function mountCollect(box) {
     for (const file of chosen) {
       try {
         const text = await file.text().catch(() => Promise.reject(new Error(`${file.name} can’t be read.`)));
-        const row = readReport(file.name, text);
-        if (known.has(text)) throw new Error(`${file.name} is in the table already.`);
-        known.add(text);
+        const { row, data } = readReport(file.name, text);
+        if (known.has(data)) throw new Error(`${file.name} is in the table already.`);
+        known.add(data);
         rows.push(row);
       } catch (error) {
         problems.push(make('li', '', error.message));
@@ -92,7 +92,7 @@ export function mountCollect(box) {
     make(
       'p',
       '',
-      'Choose your students’ files of “Save it as data (JSON)”, or drop them here. You get a table of the class. The files stay in this browser. Anyone can change a file before handing it in, so don’t grade by the numbers alone.',
+      'Choose your students’ files of “My report”, HTML or JSON, or drop them here. You get a table of the class. The files stay in this browser. Anyone can change a file before handing it in, so don’t grade by the numbers alone.',
     ),
     make('label', 'sl-report-field', [make('span', '', 'Reports'), files]),
     make('div', '', [said, refused], { role: 'status' }),

@@ -1,9 +1,11 @@
-// Writes the report of a learner's own work as data and as a page without a script. Knows no page and no storage.
+// Writes the report of a learner's own work as data, and as a page without a script that has the data, too. Knows no page
+// and no storage.
 import { percent, quantity } from '../../lib/format.js';
 import { isDrafted, isEmitted, isTested, STATUSES } from '../../lib/statuses.js';
 
 export const KIND = 'speclens-report';
 export const VERSION = 1;
+export const SCRIPT = 'script'; // a whole tag would end the script of a page from disk
 const MARKS = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;' };
 const asHtml = text => String(text).replace(/[&<>"]/g, each => MARKS[each]);
 
@@ -52,8 +54,8 @@ export function reportData({ name, words, at, lessons, read, guesses, practice, 
     return {
       lesson: slug,
       title: `${number}. ${title}`,
-      steps: done.filter(step => step < steps).length,
-      of: steps,
+      steps: done.filter(step => step <= steps).length,
+      of: steps + 1, // the questions at the end are a step
       isOver: over,
       guesses: own,
       quiz,
@@ -75,6 +77,9 @@ export function reportData({ name, words, at, lessons, read, guesses, practice, 
     runs: runs.map(({ file, trace }) => ({ file, ...summaryOf(trace), trace })),
   };
 }
+
+// For JSON.stringify: the report without the traces of its runs.
+export const withoutTrace = (key, value) => (key === 'trace' ? undefined : value);
 
 const ENDS = { right: '✓', shown: 'solution read' };
 
@@ -128,6 +133,12 @@ pre{padding:8px 10px;border:1px solid;border-radius:8px;white-space:pre-wrap;ove
 table{border-collapse:collapse;width:100%}th,td{padding:4px 8px;border-bottom:1px solid;text-align:left;vertical-align:top}
 h3,tr,pre{break-inside:avoid}`;
 
+// The data, without the traces. As it has no <, it ends no tag; report_table.js finds it.
+const dataBlock = data => {
+  const json = JSON.stringify(data, withoutTrace).replaceAll('<', '\\u003c');
+  return `<${SCRIPT} type="application/json" id="${KIND}">${json}</${SCRIPT}>`;
+};
+
 // The report as a page. Everything that anybody wrote is escaped, and the page's policy allows no script. ``kinds``: the
 // exercises, for their titles.
 export function reportPage(data, kinds) {
@@ -146,7 +157,7 @@ export function reportPage(data, kinds) {
     data.words && `<p>${asHtml(data.words)}</p>`,
     `<h2>Lessons</h2><p>${sumOf(data.lessons)}</p>${data.lessons.map(lessonPart).join('')}`,
     exercises.length && `<h2>Exercises</h2>${table(['Exercise', 'Solved', 'At the first try', 'Answers'], exercises)}`,
-    answers.length && table(['Numbers', 'Exercise', 'My last answer', 'Answers', 'Hints', ''], answers),
+    answers.length && table(['Set', 'Exercise', 'My last answer', 'Answers', 'Hints', ''], answers),
     data.rules.length && `<h2>Rules that I wrote</h2>${table(['Exercise', 'My rule', ''], rules)}`,
     data.runs.length && `<h2>My runs</h2>${data.runs.map(runPart).join('')}`,
   ];
@@ -155,6 +166,7 @@ export function reportPage(data, kinds) {
 <meta name="viewport" content="width=device-width, initial-scale=1"><title>${asHtml(title)}</title><style>${STYLE}</style></head>
 <body><h1>${asHtml(title)}</h1><p>${asHtml(data.at)}</p>
 ${parts.filter(Boolean).join('\n')}
+${dataBlock(data)}
 </body></html>
 `;
 }

@@ -1,6 +1,7 @@
 // Reads the reports of a class into the columns of a table, and writes them as a CSV. Knows no page. A report is a file
 // that anybody may have changed, so each part is checked before it is counted.
-import { KIND, VERSION } from './report_file.js';
+import { quantity } from '../../lib/format.js';
+import { KIND, SCRIPT, VERSION, withoutTrace } from './report_file.js';
 
 const countOf = (entries, isCounted = () => true) => entries.filter(isCounted).length;
 
@@ -16,6 +17,8 @@ function text(value, most) {
 const numberOf = ({ title }) => /^\d{1,3}(?=\.)/.exec(title)?.[0] ?? '';
 const isRight = each => each.isRight === true;
 const isOver = lesson => lesson.isOver === true;
+const isBegun = lesson => !isOver(lesson);
+const stepsOf = lesson => `${numberOf(lesson)} (${whole(lesson.steps)} of ${quantity(whole(lesson.of), 'step')})`;
 const guessesOf = ({ lessons }) => lessons.flatMap(lesson => lesson.guesses);
 const quizzesOf = ({ lessons }) => lessons.flatMap(({ quiz }) => quiz ?? []);
 const exercisesOf = ({ exercises }) => Object.values(exercises);
@@ -25,7 +28,8 @@ const exercisesOf = ({ exercises }) => Object.values(exercises);
 export const COLUMNS = [
   { heads: ['Name'], read: ({ name }) => [text(name, 80)] },
   { heads: ['Lessons finished'], read: ({ lessons }) => [countOf(lessons, isOver)] },
-  { heads: ['Their numbers'], read: ({ lessons }) => [lessons.filter(isOver).map(numberOf).join(', ')] },
+  { heads: ['Numbers of these lessons'], read: ({ lessons }) => [lessons.filter(isOver).map(numberOf).join(', ')] },
+  { heads: ['Lessons begun'], read: ({ lessons }) => [lessons.filter(isBegun).map(stepsOf).join(', ')] },
   {
     heads: ['First guesses right', 'First guesses'],
     read: report => [countOf(guessesOf(report), isRight), countOf(guessesOf(report))],
@@ -37,28 +41,39 @@ export const COLUMNS = [
   { heads: ['Exercises solved'], read: report => [sum(exercisesOf(report).map(each => each.right))] },
   { heads: ['Exercises solved at the first try'], read: report => [sum(exercisesOf(report).map(each => each.first))] },
   { heads: ['Answers to exercises'], read: report => [sum(exercisesOf(report).map(each => each.tries))] },
+  { heads: ['Sets of exercises'], read: ({ sets }) => [sets.map(({ seed }) => whole(seed)).join(', ')] },
   { heads: ['Rules right', 'Rules'], read: ({ rules }) => [countOf(rules, isRight), countOf(rules)] },
   { heads: ['Runs'], read: ({ runs }) => [countOf(runs)] },
   { heads: ['Saved'], read: ({ at }) => [text(at, 40)] },
   { heads: ['In my own words'], read: ({ words }) => [text(words, 2000)] },
 ];
 
-// Returns the cells of a report, a list of texts or numbers for each column. Throws an Error with a sentence for any
-// other file. ``file``: its name, ``content``: its text.
-export function readReport(file, content) {
-  let report = null;
+const DATA = new RegExp(`<${SCRIPT} type="application/json" id="${KIND}">([^<]*)</${SCRIPT}>`);
+const ASK = 'Ask for the file that “My report” saved.';
+
+function parseJson(content) {
   try {
-    report = JSON.parse(content);
+    return JSON.parse(content);
   } catch {
-    if (/^\s*<!doctype html/i.test(content))
-      throw new Error(`${file} is a page. Ask for the file of “Save it as data (JSON)”.`);
+    return null;
   }
+}
+
+// Returns the cells of a report, a list of texts or numbers for each column, and its data as a text, which is the same for
+// the page and the JSON of a report. Throws an Error with a sentence for any other file. ``file``: its name, ``content``:
+// its text.
+export function readReport(file, content) {
+  const isPage = /^\s*<!doctype html/i.test(content),
+    [, data] = (isPage && DATA.exec(content)) || [],
+    report = parseJson(isPage ? (data ?? '') : content);
+  if (isPage && data === undefined) throw new Error(`${file} is a page without a report’s data. ${ASK}`);
+  if (isPage && !report) throw new Error(`${file} is a damaged report.`);
   if (report?.started && report.rounds) throw new Error(`${file} is the trace of a run, not a report.`);
-  if (report?.kind !== KIND) throw new Error(`${file} isn’t a report. Ask for the file of “Save it as data (JSON)”.`);
+  if (report?.kind !== KIND) throw new Error(`${file} isn’t a report. ${ASK}`);
   if (report.version !== VERSION) throw new Error(`${file} is a report of another version of this page.`);
   try {
     const [[name], ...others] = COLUMNS.map(({ read }) => read(report));
-    return [[name || `no name (${file})`], ...others];
+    return { row: [[name || `no name (${file})`], ...others], data: JSON.stringify(report, withoutTrace) };
   } catch {
     throw new Error(`${file} is a damaged report.`);
   }
