@@ -74,8 +74,11 @@ def say(kind: Kind, text: str = "", fraction: float | None = None, place: int | 
     return start(None, 0, uuid.uuid4().hex) + status(kind, text, fraction, place)
 
 
-def about_line(started: RunStarted, recorded: bool = False, lean: bool = False, origin: str = "") -> str:
-    """Returns the line about a run. ``origin``: device and time of a run that was opened from a file."""
+def about_line(
+    started: RunStarted, recorded: bool = False, lean: bool = False, origin: str = "", source: str = ""
+) -> str:
+    """Returns the line about a run. ``origin``: device and time of a run that was opened from a file. ``source``: the
+    words of its badge, where they are not the page's own."""
     line: dict[str, Any] = {
         "type": "about",
         "greedy": started.is_greedy,
@@ -96,6 +99,7 @@ def about_line(started: RunStarted, recorded: bool = False, lean: bool = False, 
         line["lossy"] = LOSSY[0].upper() + LOSSY[1:] + "."
     line |= _drafted_by(started) | ({"exit": started.exit_layers} if started.exit_layers else {})
     more: dict[str, Any] = ({"lean": True} if lean else {}) | ({"origin": origin} if origin else {})
+    more |= {"source": source} if source else {}
     if started.server:
         more |= {"source": servers.title(started.server), "server": servers.inspector_sentences(started.server)}
         more["counted"] = started.server.has_counts
@@ -125,10 +129,10 @@ def _drafted_by(started: RunStarted) -> dict:
     return known | ({"settings": own} if own else {})
 
 
-def complete(run: str, trace: Trace, recorded: bool = False, origin: str = "") -> str:
+def complete(run: str, trace: Trace, recorded: bool = False, origin: str = "", source: str = "") -> str:
     """Returns a trace in one value: for a recorded run, or for a page that missed rounds."""
     lean = sum(len(event.tokens) for event in trace.rounds) > LEAN
-    text = start(run, -1) + about_line(trace.started, recorded, lean, origin) + rounds(trace.rounds, lean)
+    text = start(run, -1) + about_line(trace.started, recorded, lean, origin, source) + rounds(trace.rounds, lean)
     text += finish(trace.finished, len(trace.emitted)) if trace.finished else end("lost", len(trace.emitted))
     return text + (branch(trace.branch, lean) if trace.branch else "")
 
@@ -165,9 +169,9 @@ def _prefix(started: RunStarted) -> dict:
     return {"text": "".join(token.text for token in before), "place": len(before), "forced": line}
 
 
-def replay(run: str, trace: Trace, baseline: Trace | None) -> str:
+def replay(run: str, trace: Trace, baseline: Trace | None, source: str = "") -> str:
     """Returns a run from a file, with its numbers."""
-    text = complete(run, trace, recorded=True, origin=run_facts.origin(trace))
+    text = complete(run, trace, recorded=True, origin=run_facts.origin(trace), source=source)
     return text + numbers(trace, baseline, recorded=True)
 
 

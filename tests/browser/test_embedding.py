@@ -77,15 +77,28 @@ def test_the_minute_plays_in_a_page_of_another_site(embedded, width, scheme, pap
     assert page.problems == []
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(390, "light"), (1280, "dark")])
+@pytest.mark.parametrize(("width", "scheme"), [(390, "light"), (860, "dark"), (1280, "dark")])
 def test_a_saved_run_plays_in_a_page_of_another_site(embedded, width, scheme):
     page, frame = embedded("runs/opening.html", viewport={"width": width, "height": 800}, color_scheme=scheme)
     fits(page, frame)
+    tall = page.locator("iframe").get_attribute("height")
     assert frame.evaluate(CONFINED) == ["closed", "closed"]
+    expect(frame.locator(".sl-source")).to_have_text("A recorded run")
+    expect(frame.locator(".sl-facts dl")).to_be_hidden()  # it would be half of the frame
+    frame.locator("body").press("Home")
+    frame.locator("body").press("ArrowRight")
     frame.locator("body").press("End")
     frame.locator(".sl-list .sl-accepted").first.click()
-    expect(frame.locator(".sl-inspector")).to_have_attribute("data-open", "locked")
-    fits(page, frame)  # on a phone, too, where the inspector lies over the page elsewhere
+    inspector = frame.locator(".sl-inspector")
+    expect(inspector).to_have_attribute("data-open", "locked")
+    if width < 900:  # it is right below the rounds
+        rounds, numbers = (part.bounding_box() for part in (frame.locator(".sl-rounds"), inspector))
+        assert abs(rounds["y"] + rounds["height"] - numbers["y"]) <= 2
+    fits(page, frame)
+    assert page.locator("iframe").get_attribute("height") == tall  # the text below it stays where it is
+    frame.locator(".sl-facts summary").click()
+    expect(frame.locator(".sl-facts dl")).to_be_visible()
+    fits(page, frame)
     assert page.problems == []
 
 

@@ -11,6 +11,7 @@ const pairs = page.facts.flatMap(([name, value]) => [
 ]);
 document.querySelector('.sl-facts dl').append(...pairs);
 document.querySelector('.sl-facts-prompt').textContent = page.prompt;
-if (!isFramed())
-  document.querySelector('.sl-facts').append(makeEmbed(location.href.split('#')[0], 'A run of speculative decoding'));
+const facts = document.querySelector('.sl-facts');
+if (isFramed()) facts.removeAttribute('open');
+else facts.append(makeEmbed(location.href.split('#')[0], 'A run of speculative decoding'));
 show('stage', mount);
