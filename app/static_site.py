@@ -8,7 +8,7 @@ which needs a web host; with `hub` that page asks the Hugging Face hub for the m
 import argparse
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from html import escape
 from pathlib import Path
@@ -43,6 +43,11 @@ NOT_LIVE = (
 )
 
 WITH_TAB = "“Run it here” runs the model in your own browser. Everything else on this site is recorded."
+PRESENT = (
+    '<div class="sl-share-bar"><button type="button" class="sl-button" data-share="present" aria-pressed="false"'
+    ' title="Presentation (P)">Present</button></div>'
+)
+SHEETS = {"teacher": "whole text", "class": "one page"}
 Pages = dict[str, str]  # titles by the file's name
 
 
@@ -90,12 +95,14 @@ def files(engine: BrowserEngine | None = None, has_solutions: bool = True) -> It
     yield PRACTICE, practice.sheet(glossary(), has_solutions)
     yield "check_server.py", SCRIPT.read_text(encoding="utf-8")
     yield "theory.html", _theory(pages)
-    yield "runs.html", _list("runs.html", pages, {f"runs/{name}.html": title for name, (title, *_) in runs.items()})
+    first, *_ = runs["opening"]
+    yield "runs.html", _list("runs.html", pages, {"runs/opening.html": first}, ("Lesson", "Its runs"), _run_rows())
     number = next(lesson.number for lesson in lessons() if lesson.slug == CHECKING)
     script = {"check_server.py": f"A script that tests whether a server is lossless (lesson {number})"}
     links = papers | script | {PRACTICE: "Exercises with new numbers" + (", and their key" if has_solutions else "")}
-    links |= dict(_sheet_links(rendered))
-    yield "sheets.html", _list("sheets.html", pages, links)
+    kinds = {"teacher": "The teacher’s", "class": "The class’s"} if has_solutions else {"class": "The class’s"}
+    rows = [(escape(_title(each)), *(_link(_sheet(kind, each), SHEETS[kind]) for kind in kinds)) for each in rendered]
+    yield "sheets.html", _list("sheets.html", pages, links, ("Lesson", *kinds.values()), rows)
     for name, (_, trace, baseline) in runs.items():
         yield f"runs/{name}.html", html_export.page(trace, baseline)
     for name in papers:
@@ -108,20 +115,21 @@ def files(engine: BrowserEngine | None = None, has_solutions: bool = True) -> It
 
 def _lessons(rendered: list[dict], pages: Pages, papers: Pages) -> str:
     name = next(name for name in ("tab.html", "runs.html") if name in pages)
-    value = handlers.value()
+    has_solutions = bool(rendered[0]["teacher"])
+    value = handlers.value(has_solutions)
     value |= {
         "minute": value["minute"] | {"alone": MINUTE},
         "papers": papers,
         "pages": {str(lesson["number"]): lesson for lesson in rendered},
         "playground": {"href": name, "title": pages[name]},
     }
-    kind = "teacher" if rendered[0]["teacher"] else "class"
-    text = "".join(f"<li>{_link(name, title)}</li>" for name, title in _sheet_links(rendered) if kind in name)
+    kind = "teacher" if has_solutions else "class"
+    text = "".join(f"<li>{_link(_sheet(kind, lesson), _title(lesson))}</li>" for lesson in rendered)
     without = (
         f"<noscript><p>Each lesson as text, because JavaScript is switched off here:</p><ul>{text}</ul></noscript>"
     )
-    body = without + mount("lesson", player=template("stage", id="lesson-player"))
-    return _page("index.html", pages, body, LESSON_STYLES, "lesson", encode(value))
+    body = PRESENT + without + mount("lesson", player=template("stage", id="lesson-player"))
+    return _page("index.html", pages, body, (*LESSON_STYLES, "present.css"), "lesson", encode(value))
 
 
 def _theory(pages: Pages) -> str:
@@ -135,18 +143,35 @@ def _page(name: str, pages: Pages, body: str, styles: tuple[str, ...], part: str
     return document(title, head + body, styles, f"offline/{part}.js", {"values": {part: value}})
 
 
-def _list(name: str, pages: Pages, links: dict[str, str]) -> str:
+def _list(name: str, pages: Pages, links: Pages, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Returns a page of ``links`` above a table of HTML with a row for each lesson."""
     items = "".join(f"<li>{_link(target, title)}</li>" for target, title in links.items())
-    body = f'{_head(name, pages)}<main><ul class="sl-site-list">{items}</ul></main>'
-    return document(f"SpecLens: {pages[name]}", body, ())
+    head = "".join(f'<th scope="col">{title}</th>' for title in heads)
+    lines = "".join(
+        f'<tr><th scope="row">{first}</th>{"".join(f"<td>{cell}</td>" for cell in rest)}</tr>' for first, *rest in rows
+    )
+    table = f'<table class="sl-site-table"><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table>'
+    body = f'{_head(name, pages)}<main class="sl-site-list"><ul>{items}</ul>{table}</main>'
+    return document(f"SpecLens: {pages[name]}", body, ("offline/site.css",))
 
 
-def _sheet_links(rendered: list[dict]) -> Iterator[tuple[str, str]]:
-    for lesson in rendered:
-        title = f"{lesson['number']}. {lesson['title']}"
-        if lesson["teacher"]:
-            yield f"sheets/teacher-{lesson['number']}.html", f"{title}: the whole text, for the teacher"
-        yield f"sheets/class-{lesson['number']}.html", f"{title}: one page for the class"
+def _sheet(kind: str, lesson: dict) -> str:
+    return f"sheets/{kind}-{lesson['number']}.html"
+
+
+def _title(lesson: dict) -> str:
+    return f"{lesson['number']}. {lesson['title']}"
+
+
+def _run_rows() -> Iterator[tuple[str, str]]:
+    """Yields each lesson that has runs from files and links to those that no lesson before it has."""
+    seen: set[str] = set()
+    for lesson in lessons():
+        runs = {each.trace: each.title for each in lesson.scenarios if each.trace and each.trace not in seen}
+        seen.update(runs)
+        if runs:
+            links = "".join(f"<li>{_link(f'runs/{name}.html', title)}</li>" for name, title in runs.items())
+            yield f"{lesson.number}. {escape(lesson.title)}", f"<ul>{links}</ul>"
 
 
 def _head(name: str, pages: Pages) -> str:

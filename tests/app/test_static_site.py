@@ -51,6 +51,16 @@ def test_a_site_without_solutions_has_no_word_for_teachers(site):
     assert "Common misunderstanding" not in bare["index.html"]
 
 
+def test_sheets_and_runs_have_a_row_for_each_lesson(site):
+    rows = re.findall(r'<tr><th scope="row">(.*?)</th>(.*?)</tr>', site["sheets.html"])
+    assert [unescape(title) for title, _ in rows] == [f"{each.number}. {each.title}" for each in lessons()]
+    for lesson, (_, cells) in zip(lessons(), rows, strict=True):
+        sheets = [f"sheets/{kind}-{lesson.number}.html" for kind in ("teacher", "class")]
+        assert re.findall(r'<td><a href="([^"]*)"', cells) == sheets
+    runs = re.findall(r'href="(runs/[^"]*)"', site["runs.html"])
+    assert sorted(runs) == sorted(name for name in site if name.startswith("runs/"))  # each of them once
+
+
 def test_printed_lesson_has_every_question_and_no_answer(site):
     for lesson in lessons():
         whole, sheet = (site[f"sheets/{kind}-{lesson.number}.html"] for kind in ("teacher", "class"))

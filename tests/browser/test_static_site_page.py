@@ -6,6 +6,7 @@ import pytest
 from page_actions import OVERFLOW, open_lesson, violations, wait_for, walk_through
 from playwright.sync_api import expect
 
+from app import static_site
 from lessons.loader import lessons
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("static-site")]
@@ -40,6 +41,37 @@ def test_lessons_theory_and_runs_work_from_disk(opened):
     expect(page.locator(".sl-place")).to_have_text(re.compile("^Round [1-9]"))  # the new page has started
     page.keyboard.press("Home")
     expect(page.locator(".sl-place")).to_have_text(re.compile("^Round 0 of"))
+
+
+def test_lessons_from_disk_are_presented(opened):
+    page = opened(viewport={"width": 1366, "height": 768})
+    presenting = page.locator("body.sl-present")
+    page.get_by_role("button", name="Present", exact=True).click()
+    expect(presenting.get_by_role("button", name="Leave presentation")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(presenting).to_have_count(0)
+    open_lesson(page, "draft_then_verify")
+    page.keyboard.press("p")
+    expect(presenting.locator(".sl-lesson-body")).to_have_css("font-size", "22px")
+    expect(page.locator(".sl-heading")).to_be_hidden()
+    assert page.evaluate(OVERFLOW) <= 0 and violations(page) == []
+    page.keyboard.press("p")
+    expect(presenting).to_have_count(0)
+    page.locator(".sl-lesson-teacher summary").click()
+    with page.context.expect_page() as projector:
+        page.get_by_role("link", name="Open it for the projector").click()
+    expect(projector.value.locator("body.sl-present #sl-lesson-title")).to_have_text("2. Draft, then verify")
+
+
+def test_a_students_copy_collects_no_reports(opened, open_offline, tmp_path):
+    collect = "Collect reports"
+    expect(opened().get_by_text(collect)).to_be_visible()
+    content = next(text for name, text in static_site.files(has_solutions=False) if name == "index.html")
+    (tmp_path / "index.html").write_text(content, encoding="utf-8", newline="\n")
+    bare = open_offline(tmp_path / "index.html")
+    expect(bare.get_by_text("My report", exact=True)).to_be_visible()
+    expect(bare.get_by_text(collect)).to_have_count(0)
+    expect(bare.locator(".sl-collect")).to_have_count(0)
 
 
 @pytest.mark.slow

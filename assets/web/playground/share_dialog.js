@@ -1,8 +1,9 @@
 // Makes share links, hides controls, and presents. The server reads a link (link_handlers); unknown names do nothing.
 
 import { copyText } from '../lib/copy_button.js';
-import { closest, keyOf, makeFind, onValue } from '../lib/dom.js';
+import { closest, makeFind, onValue } from '../lib/dom.js';
 import { isOwnMachine } from '../lib/own_machine.js';
+import { makePresenting } from '../lib/presenting.js';
 import { qrCode } from '../lib/qr_code.js';
 import { isReload } from '../lib/storage.js';
 import { listenForDrawer } from './drawer.js';
@@ -54,13 +55,10 @@ export function mount(part) {
   const present = find('[name="present"]');
   const qr = find('.sl-share-qr'),
     message = find('.sl-share-said'),
-    presenting = find('[data-share="present"]'),
     reveal = find('[data-share="show"]');
   const ticks = all('[name="hide"]'),
     names = ticks.map(tick => tick.value);
   const address = makeUrlQuery(names);
-  const TYPING_HERE = 'input:not([type="range"]), textarea, select, [contenteditable="true"], [role="listbox"], dialog';
-  const IN_FRONT = 'dialog[open], [data-chosen="locked"], #drawer.sl-open'; // what Escape closes or unlocks first
   let query = '',
     hidden = [],
     openedPresenting = false;
@@ -83,37 +81,7 @@ export function mount(part) {
     reveal.hidden = !hidden.length;
   }
 
-  // ── presenting ──
-  function show(on) {
-    document.body.classList.toggle('sl-present', on);
-    presenting.setAttribute('aria-pressed', on);
-    presenting.textContent = on ? 'Leave presentation' : 'Present';
-    window.dispatchEvent(new Event('resize')); // charts measure themselves again
-  }
-  const toggle = () => show(!document.body.classList.contains('sl-present'));
-
-  document.addEventListener('keydown', event => {
-    if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || !element.isConnected) return;
-    if (keyOf(event) !== 'p' || closest(event.target, TYPING_HERE)) return;
-    event.preventDefault();
-    toggle();
-  });
-
-  // Escape first closes a dialog or unlocks a token, then leaves; what another tab holds does not count. Before
-  // the player, which takes every Escape.
-  document.addEventListener(
-    'keydown',
-    event => {
-      if (event.key !== 'Escape' || !element.isConnected || !document.body.classList.contains('sl-present')) return;
-      if (
-        closest(event.target, TYPING_HERE) ||
-        [...document.querySelectorAll(IN_FRONT)].some(node => node.checkVisibility())
-      )
-        return;
-      show(false);
-    },
-    { capture: true },
-  );
+  const show = makePresenting(find('[data-share="present"]'));
 
   // ── the link ──
   const chosenControls = () => ticks.filter(tick => tick.checked).map(tick => tick.value);
@@ -160,7 +128,6 @@ export function mount(part) {
       dialog.showModal();
       trigger('asked');
     },
-    present: toggle,
     copy: copyLink,
     'only-prompt'() {
       for (const tick of ticks) tick.checked = tick.value !== 'prompt';
@@ -184,7 +151,7 @@ export function mount(part) {
     if (news.hide) {
       hide(news.hide);
       present.checked = openedPresenting = news.present;
-      if (news.present && presenting.checkVisibility()) show(true); // a phone could not leave it
+      if (news.present && find('[data-share="present"]').checkVisibility()) show(true); // a phone could not leave it
     }
     if (news.link !== undefined) {
       query = news.link;

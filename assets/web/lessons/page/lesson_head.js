@@ -17,7 +17,6 @@ export function drawLessonHead(element, page, markup, isStored) {
   for (const link of element.querySelectorAll('[data-sheet]')) link.href = sheetOf(link.dataset.sheet);
   /** @type {HTMLAnchorElement} */
   const projector = find('[data-projector]');
-  projector.hidden = isStored;
   projector.href = `?present=1#lesson-${page.slug}`;
   find('[data-lesson="live"]').hidden = !page.live || isStored;
 }

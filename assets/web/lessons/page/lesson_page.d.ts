@@ -117,6 +117,7 @@ export interface Minute extends Record<'lead' | 'guess' | 'check' | 'keep' | 'en
 // ``pages``: every lesson, on a site without a server, which has ``playground`` in place of that tab.
 export interface LessonsValue {
   lessons: LessonEntry[];
+  solutions: boolean;
   pages?: Record<string, LessonPage>;
   minute?: Minute;
   papers?: Record<string, string>;

@@ -21,7 +21,8 @@ export function makePagesBeside(element, { value, markup, progress, leave, opene
     ownRule = mountRulePage(find('.sl-rule-page'), value.rule);
   const hashes = { list: () => 'lessons', practice: exercises.hash, rule: () => 'rule' };
   drawPapers(find('.sl-lesson-papers'), value.papers ?? {});
-  mountCollect(find('.sl-collect'));
+  if (value.solutions) mountCollect(find('.sl-collect'));
+  else find('.sl-collect').remove();
   mountReport(find('.sl-own-report'), value.lessons, value.practice.kinds, progress, !value.pages);
 
   // A lesson may have the fields of the page of the rule, so none stay there.
