@@ -93,7 +93,7 @@ def test_each_caption_points_at_a_token_of_its_kind(open_player, width):
     row = page.locator(".sl-row:has(.sl-captions)")
     (rejected,) = row.locator(".sl-rejected").all_inner_texts()
     assert "glass" in rejected, "the first rejection that is explained is a plain disagreement"
-    for meaning in ("the model agrees with this guess.", "it ends the round.", "the model’s own word instead."):
+    for meaning in ("the model keeps this guess.", "it ends the round.", "the model’s own word instead."):
         assert meaning in page.locator(".sl-captions").inner_text()
     assert row.locator(".sl-captions p").evaluate_all("all => all.every(each => each.scrollWidth <= each.clientWidth)")
 

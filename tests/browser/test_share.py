@@ -126,9 +126,26 @@ def test_a_lesson_leaves_the_settings_of_a_class_link_alone(visit):
     expect(page.locator(".sl-lesson-turn")).to_contain_text("This page’s link keeps its settings")
     expect(page.locator("[data-lesson=live]")).to_be_hidden()
     expect(page.locator("[data-lesson=next]")).to_have_text("Next")
+    expect(page.locator(".sl-lesson-teacher")).to_be_hidden()
     page.get_by_role("tab", name="Playground").click()
     expect(page.locator("#stage-notice")).to_contain_text("Nothing has run yet: press Run.")
     assert page.locator("#prompt textarea").input_value() == "Of the class"
+
+
+def test_a_link_made_in_a_lesson_opens_the_lesson(visit):
+    page = visit("?prompt=Of+the+class#lesson-memory_wall", **CLIPBOARD)
+    page.locator("[data-share=open]").click()
+    expect(page.locator(".sl-share")).to_contain_text("The link opens what is open here")
+    expect(page.locator(".sl-share-warning")).to_be_hidden()
+    page.locator(".sl-share summary").first.click()
+    page.get_by_role("button", name="Hide all but the prompt").click()
+    link = urlsplit(copied(page))
+    assert (link.query, link.fragment) == ("only=prompt", "lesson-memory_wall")
+    student = visit(f"?{link.query}#{link.fragment}")
+    expect(student.locator("#sl-lesson-title")).to_contain_text("1. ")
+    student.get_by_role("button", name="All lessons").click()
+    expect(student.locator(".sl-lesson-card").first).to_be_visible()
+    expect(student.locator(".sl-lesson-papers")).to_be_hidden()
 
 
 def test_a_prompt_typed_on_a_class_link_comes_back(visit):

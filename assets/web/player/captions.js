@@ -7,7 +7,7 @@ const SEEN = 'speclens-captions';
 const CAPTIONS = [
   ['resampled', 'Resampled', 'the model’s own word instead.'],
   ['rejected', 'Rejected', 'it ends the round.'],
-  ['accepted', 'Accepted', 'the model agrees with this guess.'],
+  ['accepted', 'Accepted', 'the model keeps this guess.'],
 ];
 
 // The first round with all three in which the two models plainly disagree, else the first of at least ten; undefined

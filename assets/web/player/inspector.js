@@ -3,7 +3,7 @@
 /** @import { About } from './lines.d.ts' */
 /** @import { Round, Token } from './rounds.d.ts' */
 import { make, makeButton } from '../lib/dom.js';
-import { format, pressVerb, spokenPercent, stepVerb } from '../lib/format.js';
+import { format, isolate, pressVerb, spokenPercent, stepVerb, tokenText } from '../lib/format.js';
 import { isDrafted, isUnknown, STATUSES } from '../lib/statuses.js';
 import { blockNode } from './block.js';
 import { chanceNode } from './chance_bar.js';
@@ -57,7 +57,9 @@ export function makeInspector(box, ask, forkOf) {
         make('span', 'sl-controls-hint', ' Change the temperature or γ above to see what they would do.'),
       ]),
     );
-    if (example) box.append(makeButton(`Why was ${quote(example)} rejected?`, () => ask(example)));
+    if (!example) return;
+    const word = isolate(tokenText(example).trim());
+    box.append(makeButton(`Why was “${word}” rejected?`, () => ask(example)));
   }
 
   function draw() {
@@ -190,6 +192,7 @@ export function makeInspector(box, ask, forkOf) {
     const at = reroll.u === null ? 0 : buttons().findIndex(isFocused);
     draw();
     buttons()[at]?.focus({ preventScroll: true });
+    box.querySelector('.sl-rolled')?.scrollIntoView({ block: 'nearest' });
   }
 
   function askWhich() {

@@ -6,11 +6,11 @@ import { isDrafted, isTested } from '../lib/statuses.js';
 
 const percent = share => `${Math.round(100 * share)}%`;
 
-// p of a token at the temperature of the run to the power of ``power``, over the candidates that the trace holds.
-function warp(p, { top, rest }, power) {
-  const masses = top.map(candidate => candidate[2]),
-    most = Math.max(...masses);
-  if (power === Infinity) return p >= most ? 1 : 0;
+// p of the token ``id`` at the temperature of the run to the power of ``power``, over the candidates that the trace
+// holds, the likeliest first.
+function warp(id, p, { top, rest }, power) {
+  if (power === Infinity) return id === top[0][0] ? 1 : 0;
+  const masses = top.map(candidate => candidate[2]);
   const whole = masses.reduce((sum, mass) => sum + mass ** power, 0) + (rest > 0 ? rest ** Math.max(1, power) : 0);
   return whole ? Math.min(1, p ** power / whole) : 0;
 }
@@ -24,9 +24,11 @@ export function heldAt(rounds, from, to) {
     p !== undefined && p_top && u !== undefined && h === undefined && threshold === undefined && !sibling;
   if (!tested.length || !tested.every(isOwn)) return null;
   const held = tested.filter(token => {
-    const p = warp(token.p, token.p_top, power);
+    const p = warp(token.id, token.p, token.p_top, power);
     const q =
-      token.q === undefined || !token.q_top || token.q_top.top[0][2] >= 1 ? 1 : warp(token.q, token.q_top, power);
+      token.q === undefined || !token.q_top || token.q_top.top[0][2] >= 1
+        ? 1
+        : warp(token.id, token.q, token.q_top, power);
     return q > 0 ? token.u < p / q : p > 0;
   });
   return held.length / tested.length;

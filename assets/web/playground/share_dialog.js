@@ -24,6 +24,8 @@ const HIDDEN_WITH = {
   '#constraint-examples': ['prompt', 'constraint', 'json_schema', 'regex', 'choice'],
 };
 
+const FOR_TEACHERS = ['.sl-lesson-papers', '.sl-lesson-teacher'];
+
 const MARGIN = 4; // modules of white that a camera needs around a code
 
 // ``rows``: true for dark. It is black on white in the dark theme, too, because not every camera reads the reverse.
@@ -72,7 +74,7 @@ export function mount(part) {
     const selectors = hidden.map(name => `#${name}`);
     for (const [button, controls] of Object.entries(HIDDEN_WITH))
       if (controls.some(name => hidden.includes(name))) selectors.push(button);
-    if (hidden.length) selectors.push('#reset', '#open-trace', '[data-lesson="live"]'); // they change all
+    if (hidden.length) selectors.push('#reset', '#open-trace', '[data-lesson="live"]', ...FOR_TEACHERS); // the first change all
     if (names.every(name => name === 'prompt' || hidden.includes(name))) selectors.push('#settings'); // its drawer is empty
     // Gradio's frame around only hidden ones.
     if (selectors.length) selectors.push(`:is(#quick, #drawer) .form:not(:has(> :not(${selectors.join(', ')})))`);
@@ -125,6 +127,8 @@ export function mount(part) {
       field.value = message.textContent = '';
       sortTicks();
       find('.sl-share-local').hidden = !isOwnMachine(location.hostname);
+      find('.sl-share-place').hidden = !location.hash;
+      for (const part of all('.sl-share-run')) part.hidden = Boolean(location.hash);
       dialog.showModal();
       trigger('asked');
     },
@@ -155,7 +159,7 @@ export function mount(part) {
     }
     if (news.link !== undefined) {
       query = news.link;
-      write(news.problem);
+      write(location.hash ? '' : news.problem);
     }
     if (news.run) rememberRun(news.run);
     if (news.resumed) trigger('resumed');

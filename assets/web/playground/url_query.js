@@ -47,8 +47,11 @@ export function makeUrlQuery(names) {
   return {
     findHidden,
     asks: () => [...new URLSearchParams(location.search).keys()].some(name => ours.has(name)),
-    link: (query, hide, present) =>
-      `${location.origin}${location.pathname}?${join([query, view(hide, present)])}`.replace(/\?$/, ''),
+    // Of a lesson, an exercise or an experiment the link opens that, with the controls as they are on a fresh page.
+    link(query, hide, present) {
+      const search = join([location.hash ? '' : query, view(hide, present)]);
+      return `${location.origin}${location.pathname}${search && `?${search}`}${location.hash}`;
+    },
     show: (query, hide, present) => write(join([others(), query, view(hide, present)])),
   };
 }

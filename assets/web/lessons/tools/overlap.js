@@ -99,7 +99,7 @@ export function makeOverlap({ p: targets, q: offers }, touched) {
       const kept = share(counts.accepted[i]),
         added = share(counts.replaced[i]);
       each.q.style.height = percentOf(q[i]);
-      each.q.style.setProperty('--fits', percentOf(q[i] ? Math.min(1, p[i] / q[i]) : 0));
+      each.q.style.setProperty('--fits', `${q[i] ? Math.min(100, (100 * p[i]) / q[i]) : 0}%`); // of the bar
       each.kept.style.height = percentOf(kept);
       Object.assign(each.new.style, { bottom: percentOf(kept), height: percentOf(added) });
       each.line.style.bottom = percentOf(p[i]);
