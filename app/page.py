@@ -90,7 +90,7 @@ OPEN_NAMED_TAB = """() => {
   open();
 }""".replace("LABS", json.dumps(list(LABS)))
 HEADING = """<header class="sl-heading"><h1>SpecLens</h1>
-<p class="sl-what">Speculative decoding, live. <a href="#minute">The idea in sixty seconds</a></p>
+<p class="sl-what"><a href="#minute">60-second explanation</a></p>
 <a class="sl-skip" href="#stage-rows">To the rounds</a></header>"""
 
 
