@@ -180,7 +180,7 @@ def sentence(run: Trace, branch: Trace) -> str:
     word = forced.text.strip() or forced.label or "a token without text"
     return (
         f"“{word[:40]}” was forced in round {ended.index + 1}. Both lanes draw the same random numbers at the "
-        "same places. The four numbers belong to the run, not to the branch."
+        "same places. The numbers above describe the run, not the branch."
     )
 
 

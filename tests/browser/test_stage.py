@@ -194,7 +194,7 @@ def test_a_branch_is_a_second_lane_beside_its_run(page):
     longer = [row[1] != [] for row in lanes[at:]]  # a branch may end before its run
     assert all(row[1] == [] for row in lanes[:at]) and longer[:2] == [True, True] and longer == sorted(longer)[::-1]
     expect(page.locator("#stage .sl-row").nth(at - 1).locator(".sl-same")).to_have_text("the same up to here")
-    expect(page.locator("#stage-notice")).to_contain_text("The four numbers belong to the run")
+    expect(page.locator("#stage-notice")).to_contain_text("The numbers above describe the run")
     expect(page).to_have_url(re.compile(r"force=\d+:\d+"))
     expect(speedup(page)).to_have_text(before)
     assert page.locator(".sl-branch-text").inner_text().startswith(text_of(page)[:60])

@@ -141,7 +141,7 @@ def _words(run: Trace, numbers: RunMetrics, point: dict, drafted: list[int], rat
     elif ratio is not None and drafted:
         words.append("Its measured speedup is larger than is possible. That is noise, so measure again.")
     elif drafted:
-        words.append("It has no whole baseline, so no speedup was measured.")
+        words.append("Plain decoding was not recorded to the end, so no speedup was measured.")
     if point["predicted"] is not None:
         words.append(f"Predicted from its rounds: {point['predicted']:.2f}×.")
     return " ".join(words)

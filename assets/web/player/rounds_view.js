@@ -16,8 +16,6 @@ function untestedWords({ drafts, tested, forbidden }) {
   return words.length ? `+ ${words.join(', ')}` : '';
 }
 
-const ONE_LINE = 7; // tokens that a lane beside another shows in one line
-
 /** @param {HTMLElement} frame @param {HTMLElement} list @param {import('./rounds.d.ts').Timeline} timeline
  * @param {ReturnType<typeof import('./branch.js').makeBranch>} branch */
 export function makeRoundsView(frame, list, timeline, branch) {
@@ -137,7 +135,6 @@ export function makeRoundsView(frame, list, timeline, branch) {
       else line.append(tokenNode(token, stage));
     }
     while (line.children.length > staged.length) line.lastChild.remove();
-    line.toggleAttribute('data-many', staged.length > ONE_LINE);
   }
 
   // The branch's round.

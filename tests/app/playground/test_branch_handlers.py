@@ -61,7 +61,7 @@ def test_a_branch_is_a_second_lane_and_the_run_keeps_its_numbers(branches, sessi
     words = said(values[-1])["text"]
     round_ = next(each for each in whole.rounds if PLACE in [token.position for token in each.emitted])
     assert f"“perhaps” was forced in round {round_.index + 1}" in words
-    assert "The four numbers belong to the run" in words
+    assert "The numbers above describe the run" in words
     assert all(json.loads(value.splitlines()[0])["run"] is None for value in values), "the run stays on the stage"
 
 
