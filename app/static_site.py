@@ -99,7 +99,10 @@ def files(engine: BrowserEngine | None = None, has_solutions: bool = True) -> It
     yield "runs.html", _list("runs.html", pages, {"runs/opening.html": first}, ("Lesson", "Its runs"), _run_rows())
     number = next(lesson.number for lesson in lessons() if lesson.slug == CHECKING)
     script = {"check_server.py": f"A script that tests whether a server is lossless (lesson {number})"}
-    links = papers | script | {PRACTICE: "Exercises with new numbers" + (", and their key" if has_solutions else "")}
+    exercises = {PRACTICE: "Exercises with new numbers"}
+    if has_solutions:
+        exercises[f"{PRACTICE}#1-key"] = "Exercises with new numbers, and their key"
+    links = papers | script | exercises
     kinds = {"teacher": "The teacher’s", "class": "The class’s"} if has_solutions else {"class": "The class’s"}
     rows = [(escape(_title(each)), *(_link(_sheet(kind, each), SHEETS[kind]) for kind in kinds)) for each in rendered]
     yield "sheets.html", _list("sheets.html", pages, links, ("Lesson", *kinds.values()), rows)

@@ -38,7 +38,11 @@ def value(has_solutions: bool = True) -> dict[str, Any]:
     """Returns the list of lessons, the page before it with its own address, the exercises of both kinds, and the pages
     for teachers. ``solutions``: whether the page is a teacher's."""
     papers = {f"speclens/papers/{name}": title for name, title in titles(has_solutions).items()}
-    pages = {"minute": {**_minute(), "alone": ALONE}, "practice": practice.page(glossary()), "papers": papers}
+    pages = {
+        "minute": {**_minute(), "alone": ALONE},
+        "practice": practice.page(glossary(), has_solutions),
+        "papers": papers,
+    }
     return {"lessons": view.contents(lessons()), "rule": own_rule.exercise(), "solutions": has_solutions} | pages
 
 

@@ -14,23 +14,24 @@ TITLE = "Exercises"
 STYLES = ("lessons/page/sheet.css", "lessons/practice/practice_sheet.css")
 
 
-def page(words: Mapping[str, str]) -> dict[str, Any]:
-    """Returns every kind in its order, and the meanings of the words in use. ``words``: the glossary."""
+def page(words: Mapping[str, str], has_key: bool = True) -> dict[str, Any]:
+    """Returns every kind in its order, and the meanings of the words in use. ``words``: the glossary; ``has_key``: the
+    sheet may be printed with its answers."""
     by_name = {lesson.slug: lesson for lesson in lessons()}
     used = {span.more for kind in exercises().values() for text in texts_of(kind) for span in markup.line(text)}
     kinds = [_kind(name, kind, by_name[kind.lesson]) for name, kind in exercises().items()]
-    return {"kinds": kinds, "words": {word: words[word] for word in sorted(used & words.keys())}}
+    return {"kinds": kinds, "words": {word: words[word] for word in sorted(used & words.keys())}, "hasKey": has_key}
 
 
 def sheet(words: Mapping[str, str], has_key: bool = True) -> str:
-    """Returns the printed page, whose address ends with the seed, as HTML. ``has_key``: with the answers after it."""
+    """Returns the printed page as HTML. Its address ends with the seed, as #417, or #417-key for the answers, too."""
     return document(
         f"SpecLens: {TITLE}",
         '<main class="sl-sheet" id="practice"></main>'
         "<noscript><p>The numbers are drawn with JavaScript, which is switched off here.</p></noscript>",
         STYLES,
         "offline/practice_sheet.js",
-        {"values": {"practice": page(words) | {"hasKey": has_key}}},
+        {"values": {"practice": page(words, has_key)}},
     )
 
 

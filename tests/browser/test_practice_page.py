@@ -164,7 +164,7 @@ def test_an_exercise_is_solved_by_keyboard_and_outlasts_a_reload(visit, numbers)
     assert stored["sets"][-1]["seed"] == 417 and stored["sets"][-1]["answers"]["tree"]["end"] == "right"
     page.keyboard.press("Enter")
     expect(page.locator(".sl-practice h3")).to_have_text("Memory of a cache")
-    expect(page.locator(".sl-practice-count")).to_have_text(f"Numbers 417: 1 of {len(KINDS)} solved")
+    expect(page.locator(".sl-practice-count")).to_have_text(f"1 of {len(KINDS)} solved")
     page.go_back()
     expect(page.locator(".sl-practice h3")).to_have_text("Tokens of a small tree")
     expect(reply(page)).to_contain_text("Right.")
@@ -175,8 +175,7 @@ def test_new_numbers_change_the_address_and_back_returns(page):
     text = page.locator(".sl-practice-open p").first
     before = text.inner_text()
     page.get_by_role("button", name="New numbers").click()
-    expect(page.locator(".sl-practice-count")).not_to_contain_text("Numbers 417:")
-    assert re.search(r"#practice-(?!417-)\d+-tokens$", page.url)
+    expect(page).to_have_url(re.compile(r"#practice-(?!417-)\d+-tokens$"))
     page.go_back()
     expect(text).to_have_text(before)
     assert page.url.endswith("#practice-417-tokens")
@@ -223,7 +222,7 @@ def test_sheet_has_the_numbers_of_the_page_and_its_key(page, numbers):
     open_exercise(page, "cache")
     text = page.locator(".sl-practice-open p").first.inner_text()
     with page.context.expect_page() as opened:
-        page.get_by_role("link", name="Print this sheet").click()
+        page.get_by_role("link", name="Print it with the key").click()
     sheet = opened.value
     expect(sheet.locator("h1")).to_have_text(["Exercises 417", "Key to exercises 417"])
     expect(sheet.locator(".sl-practice-questions > ol > li")).to_have_count(len(KINDS))
@@ -231,6 +230,28 @@ def test_sheet_has_the_numbers_of_the_page_and_its_key(page, numbers):
     answer = scope_of(numbers, "cache", 417)["answer"]
     expect(sheet.locator(".sl-practice-key")).to_contain_text(f"{answer:.2f} GB")
     sheet.close()
+    with page.context.expect_page() as opened:
+        page.get_by_role("link", name="Print this sheet").click()
+    expect(opened.value.locator("h1")).to_have_text(["Exercises 417"])
+    opened.value.close()
+
+
+def test_a_class_enters_the_number_of_its_set(page):
+    open_exercise(page, "tokens")
+    text = page.locator(".sl-practice-open p").first
+    before, sets = text.inner_text(), page.get_by_label("Set", exact=True)
+    expect(sets).to_have_value("417")
+    sets.fill("5946")
+    sets.press("Enter")
+    expect(text).not_to_have_text(before)
+    assert page.url.endswith("#practice-5946-tokens")
+    expect(page.get_by_role("link", name="Print this sheet")).to_have_attribute("href", re.compile("#5946$"))
+    for wrong in ("0", "10000", "1.5", ""):
+        sets.fill(wrong)
+        sets.press("Enter")
+        assert page.url.endswith("#practice-5946-tokens"), wrong
+    page.go_back()
+    expect(sets).to_have_value("417")
 
 
 def test_sheet_is_two_pages_and_its_key_two(open_offline, tmp_path):
@@ -239,7 +260,7 @@ def test_sheet_is_two_pages_and_its_key_two(open_offline, tmp_path):
         file.write_text(practice.sheet(glossary(), has_key), encoding="utf-8")
         page = open_offline(file, several=True)
         for seed in (1, 417, 2500, 9999):
-            page.goto(f"{file.as_uri()}?{seed}#{seed}")
+            page.goto(f"{file.as_uri()}?{seed}#{seed}-key")
             expect(page.locator("h1").first).to_have_text(f"Exercises {seed}")
             page.emulate_media(media="print")
             page.set_viewport_size({"width": 688, "height": 1017})  # A4 within its margins

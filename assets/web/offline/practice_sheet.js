@@ -1,4 +1,4 @@
-// Draws the printed sheet of the exercises, and its key on a page of its own, from the seed in the address.
+// Draws the printed sheet of the exercises from the seed in the address, #417; for #417-key also its key, on pages of its own.
 
 import { makeMarkup } from '../lessons/page/markup.js';
 import { answerText, drawExercise, fillLine, HIGHEST_SEED, numberText } from '../lessons/practice/practice_numbers.js';
@@ -66,7 +66,7 @@ function draw() {
         make('p', 'sl-name', 'Name'),
         make('ol', '', exercises.map(question)),
       ]),
-      ...(hasKey ? [key] : []),
+      ...(hasKey && location.hash.endsWith('-key') ? [key] : []),
     );
 }
 window.addEventListener('hashchange', draw);

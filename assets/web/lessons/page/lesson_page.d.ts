@@ -121,7 +121,7 @@ export interface LessonsValue {
   pages?: Record<string, LessonPage>;
   minute?: Minute;
   papers?: Record<string, string>;
-  practice?: { kinds: any[]; words: Record<string, string> }; // as practice_numbers.js draws them
+  practice?: { kinds: any[]; words: Record<string, string>; hasKey: boolean }; // as practice_numbers.js draws them
   rule?: any; // the exercise of rule_grade.js
   playground?: { href: string; title: string };
 }

@@ -1,7 +1,7 @@
 // Shows the exercises with new numbers every time: the list of kinds, and the open one with its hints and its checker.
 // The address holds the seed of the numbers and the kind: #practice-417-tree.
 
-import { make, makeButton, makeFind } from '../../lib/dom.js';
+import { make, makeButton, makeFind, setText } from '../../lib/dom.js';
 import { quantity } from '../../lib/format.js';
 import { makePracticeProgress } from '../progress/practice_progress.js';
 import { answerText, drawExercise, fillLine, formSentence, HIGHEST_SEED, judge } from './practice_numbers.js';
@@ -11,8 +11,8 @@ const WORDS = { right: 'solved', shown: 'solution read', '': 'open' };
 const hasMouse = () => matchMedia('(pointer: fine)').matches;
 const randomSeed = () => 1 + Math.floor(Math.random() * HIGHEST_SEED);
 
-// ``value``: the kinds and words of app/lessons_tab/practice.py; ``sheet``: the address of the printed page.
-export function mountPractice(box, { kinds, words }, markup, sheet) {
+// ``value``: app/lessons_tab/practice.py has it; ``sheet``: the address of the printed page.
+export function mountPractice(box, { kinds, words, hasKey }, markup, sheet) {
   const progress = makePracticeProgress(),
     [bar, list, place] = ['sl-practice-bar', 'sl-practice-kinds', 'sl-practice-open'].map(name =>
       box.querySelector(`.${name}`),
@@ -22,13 +22,23 @@ export function mountPractice(box, { kinds, words }, markup, sheet) {
   const hashOf = (kind, numbers = seed) => `#practice-${numbers}-${kind}`;
   const stateOf = kind => progress.read(seed, kind.name).end;
 
+  const count = make('span', 'sl-practice-count', '', { role: 'status' }),
+    set = make('input', '', '', { type: 'number', min: 1, max: HIGHEST_SEED, step: 1, required: '' }),
+    sheets = [make('a', 'sl-button', 'Print this sheet', { target: '_blank' })];
+  if (hasKey) sheets.push(make('a', 'sl-button', 'Print it with the key', { target: '_blank' }));
+  set.addEventListener('change', () => {
+    if (set.reportValidity()) location.hash = hashOf(name, set.valueAsNumber);
+  });
+  const field = make('label', 'sl-practice-set', ['Set', set], {
+    title: 'The same set has the same numbers for everyone.',
+  });
+  bar.replaceChildren(field, count, makeButton('New numbers', newNumbers), ...sheets);
+
   function drawBar() {
     const solved = kinds.filter(kind => stateOf(kind) === 'right').length;
-    bar.replaceChildren(
-      make('span', 'sl-practice-count', `Numbers ${seed}: ${solved} of ${kinds.length} solved`, { role: 'status' }),
-      makeButton('New numbers', newNumbers),
-      make('a', 'sl-button', 'Print this sheet', { href: `${sheet}#${seed}`, target: '_blank' }),
-    );
+    setText(count, `${solved} of ${kinds.length} solved`);
+    set.value = String(seed);
+    for (const [i, link] of sheets.entries()) link.setAttribute('href', `${sheet}#${seed}${i ? '-key' : ''}`);
   }
   function newNumbers() {
     let other = randomSeed();
