@@ -113,6 +113,13 @@ def test_a_verdict_names_the_draw_the_chance_and_the_status(spoken):
     assert len({sentence for _, sentence in kinds}) == len(kinds) >= 5, "no two statuses are said in the same words"
 
 
+def test_a_guess_that_nearly_every_draw_accepts_is_not_called_too_often(browser):
+    token = {"status": "accepted", "p": 0.9998, "q": 1.0, "u": 0.7, "accept": 0.9998}
+    with page_with(browser, "player/sentences.js") as page:
+        words = page.evaluate("token => tokenSentence(token, token.status)", token)
+    assert words.startswith("Guessed about right: draft") and words.endswith("Nearly every u accepts it.")
+
+
 def test_at_temperature_zero_no_u_is_spoken_of(spoken):
     for name, why in (("greedy", "after a rejection"), ("greedy_ended", "had ended")):
         tokens = [words for row in spoken[name] for words in row["tokens"]]

@@ -25,7 +25,7 @@ function reasonSentence({ p, q, accept, sibling }) {
     p === undefined || q === undefined || sibling ? '' : `: draft ${spokenPercent(q)}, target ${spokenPercent(p)}`;
   const after = sibling ? 'After its rejected siblings it was guessed' : 'Guessed';
   if (accept >= 1) return `${after} no more often than the target would write it${shares}.`;
-  if (accept > 1 - NEVER) return `${after} practically as often as the target would write it${shares}.`;
+  if (accept > 1 - NEVER) return `${after} about right${shares}.`;
   return accept < NEVER ? `The target would hardly ever write it here${shares}.` : `${after} too often${shares}.`;
 }
 
@@ -36,7 +36,7 @@ function verdictSentence(token) {
     return { accepted: 'Accepted.', rescued: 'Rescued by a later draft.' }[status] ?? 'Rejected.';
   const reason = reasonSentence(token);
   if (accept >= 1) return `${reason} Every u accepts it.`;
-  if (accept > 1 - NEVER && u < accept) return `${reason} Accepted, as by nearly every u.`;
+  if (accept > 1 - NEVER && u < accept) return `${reason} Nearly every u accepts it.`;
   if (accept < NEVER && u >= accept) return `${reason} Rejected, as nearly every u would.`;
   const isBelow = u < accept;
   return `${reason} The dice (u = ${format(u)}) fell ${isBelow ? 'below' : 'above'} ${format(accept)}: ${isBelow ? 'accepted' : 'rejected'}.`;
