@@ -76,12 +76,7 @@ OPEN_NAMED_TAB = """() => {
     if (name) write(name === 'answer' ? '#lab' : `#lab-${name}`);
   };
   window.addEventListener('popstate', open); // also where only the hash changes
-  document.addEventListener('click', event => {
-    const { isTrusted, target } = event;
-    if (target.closest?.('.sl-what a')) {  // gradio's base URL would load the page again
-      event.preventDefault();
-      location.hash = '#minute';
-    }
+  document.addEventListener('click', ({ isTrusted, target }) => {
     const buttons = '#playground-tab-button, #lab-tab-button, #lab-tabs .tab-wrapper button';
     const button = isTrusted && target.closest?.(buttons);
     if (button === tab('playground')) write('');
@@ -90,7 +85,6 @@ OPEN_NAMED_TAB = """() => {
   open();
 }""".replace("LABS", json.dumps(list(LABS)))
 HEADING = """<header class="sl-heading"><h1>SpecLens</h1>
-<p class="sl-what"><a href="#minute">60-second explanation</a></p>
 <a class="sl-skip" href="#stage-rows">To the rounds</a></header>"""
 
 

@@ -24,6 +24,8 @@ const HIDDEN_WITH = {
   '#constraint-examples': ['prompt', 'constraint', 'json_schema', 'regex', 'choice'],
 };
 
+// Hidden with any control: what would change them all, and what a class is not meant to see.
+const CHANGING_ALL = ['#reset', '#open-trace', '[data-lesson="live"]'];
 const FOR_TEACHERS = ['.sl-lesson-papers', '.sl-lesson-teacher'];
 
 const MARGIN = 4; // modules of white that a camera needs around a code
@@ -74,7 +76,7 @@ export function mount(part) {
     const selectors = hidden.map(name => `#${name}`);
     for (const [button, controls] of Object.entries(HIDDEN_WITH))
       if (controls.some(name => hidden.includes(name))) selectors.push(button);
-    if (hidden.length) selectors.push('#reset', '#open-trace', '[data-lesson="live"]', ...FOR_TEACHERS); // the first change all
+    if (hidden.length) selectors.push(...CHANGING_ALL, ...FOR_TEACHERS);
     if (names.every(name => name === 'prompt' || hidden.includes(name))) selectors.push('#settings'); // its drawer is empty
     // Gradio's frame around only hidden ones.
     if (selectors.length) selectors.push(`:is(#quick, #drawer) .form:not(:has(> :not(${selectors.join(', ')})))`);
