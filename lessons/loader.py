@@ -226,7 +226,7 @@ def prose_lines(lesson: Lesson) -> list[tuple[str, tuple[markup.Span, ...]]]:
         lines += [(step.title, line) for block in step.text for line in block.lines]
         if step.ask:
             texts = [step.ask.text, step.ask.explain, *(text for pair in replies(step.ask) for text in pair)]
-            lines += [(f"{step.title}, ask", markup.line(text)) for text in texts]
+            lines += [(f"{step.title}, ask", markup.line(text)) for text in (*texts, *step.paper.lines)]
     lines += [("own", markup.line(lesson.own.note))]
     for question in lesson.quiz:
         texts = [question.text, *(text for option in question.options for text in (option.text, option.why))]

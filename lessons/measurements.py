@@ -92,6 +92,11 @@ def measured_wins(method: str, other: str, category: str) -> int:
     return sum(mine > its for mine, its in zip(_prompts(method, category), _prompts(other, category), strict=True))
 
 
+def measured_on_prompts(method: str, category: str) -> str:
+    """Returns the speedup on each prompt of a category, in one order for all methods."""
+    return " ".join(f"{speedup:.2f}" for speedup in _prompts(method, category))
+
+
 def measured_on_prompt(method: str, category: str, rank: int) -> float:
     """Returns the speedup on one prompt of a category, the slowest having rank 1."""
     return sorted(_prompts(method, category))[rank - 1]

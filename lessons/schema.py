@@ -197,6 +197,20 @@ Ask = Annotated[VerdictAsk | NumberAsk | ChoiceAsk, Field(discriminator="kind")]
 
 
 @dataclass(frozen=True, config=STRICT)
+class Paper:
+    """What a question needs in print. ``context``: what the run shows at this step, in words; ``table``:
+    its numbers, in rows of which the first is the head; ``text``: replaces a question that works with a tool."""
+
+    context: Line = ""
+    table: tuple[tuple[Line, ...], ...] = ()
+    text: Line = ""
+
+    @property
+    def lines(self) -> list[str]:
+        return [line for line in (self.context, self.text, *(cell for row in self.table for cell in row)) if line]
+
+
+@dataclass(frozen=True, config=STRICT)
 class Number:
     """A number to drag. ``slider``: the label of the tool's slider that it moves and follows."""
 
@@ -239,7 +253,7 @@ class LessonStep:
 
     ``points``: the token of the run, or the control of the playground, to highlight. ``lab``: the experiment to open,
     where ``hint`` says what to try. ``vote``: a class votes on the options of ``ask`` before its answer is shown.
-    ``dark``: the run is hidden, during the whole "step" or until it is "done".
+    ``dark``: the run is hidden, during the whole "step" or until it is "done". ``paper``: what ``ask`` needs in print.
     """
 
     title: Text
@@ -257,6 +271,7 @@ class LessonStep:
     hint: Line = ""
     dark: Literal["", "step", "done"] = ""
     sentence: Sentence | None = None
+    paper: Paper = field(default_factory=Paper)
 
     def __post_init__(self):
         spans = [span for block in self.text for line in block.lines for span in line]

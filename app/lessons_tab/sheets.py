@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 
 from app.ui.static_page import document
+from lessons.loader import teaching
 
 STYLES = ("lessons/page/sheet.css",)
 TAGS = {"bold": "strong", "italic": "em", "code": "code", "claim": "sup"}
@@ -16,16 +17,16 @@ BLANK = '<p class="sl-blank"></p>'
 
 def teacher(lesson: Mapping) -> str:
     """Writes every step with its question, the right answer and what to reply to a wrong one; talking points first."""
-    notes = section("For the teacher", _blocks(lesson["teacher"]))
-    steps = [_step(number, step) for number, step in enumerate(lesson["steps"], 1)]
+    notes = section("For the teacher", _blocks(lesson["teacher"]) + board(teaching().lessons[lesson["slug"]].board))
+    steps = [_step(number, step, _on_screen(lesson, number)) for number, step in enumerate(lesson["steps"], 1)]
     quiz = section("Check yourself", "".join(_solution(question) for question in lesson["quiz"]))
     return _document(lesson, "teacher", [_outcomes(lesson), notes, *steps, quiz, _words(lesson), _sources(lesson)])
 
 
 def class_sheet(lesson: Mapping) -> str:
     """Writes the words to know, and the questions without their answers."""
-    predictions = [step["ask"] for step in lesson["steps"] if step["ask"]]
-    guesses = "".join(f"<li>{line(ask['text'])}{_open(ask)}</li>" for ask in predictions)
+    predictions = [(number, step) for number, step in enumerate(lesson["steps"], 1) if step["ask"]]
+    guesses = "".join(_prediction(number, step) for number, step in predictions)
     quiz = "".join(f"<li>{line(question['text'])}{_open(question)}</li>" for question in lesson["quiz"])
     questions = [section("Guess first", f"<ol>{guesses}</ol>"), section("Check yourself", f"<ol>{quiz}</ol>")]
     return _document(lesson, "class", ['<p class="sl-name">Name</p>', _words(lesson), *questions])
@@ -40,6 +41,11 @@ def _document(lesson: Mapping, kind: str, parts: Sequence[str]) -> str:
 def section(title: str, content: str) -> str:
     """Writes a part of a printed page with its heading. ``content``: HTML."""
     return f"<section><h2>{escape(title)}</h2>{content}</section>"
+
+
+def board(drawing: str) -> str:
+    """Writes a drawing in letters."""
+    return f'<pre class="sl-board">{escape(drawing.strip(chr(10)))}</pre>'
 
 
 def _outcomes(lesson: Mapping) -> str:
@@ -60,10 +66,26 @@ def _sources(lesson: Mapping) -> str:
     return section("Seen where", f"<ol>{origins}</ol>") if origins else ""
 
 
-def _step(number: int, step: Mapping) -> str:
-    content = _blocks(step["blocks"])
+def _on_screen(lesson: Mapping, number: int) -> str:
+    """Names what a step shows that paper can't, so that its text isn't read without it."""
+    step, before = lesson["steps"][number - 1], lesson["steps"][number - 2]["run"] if number > 1 else ""
+    marks = {style for block in step["blocks"] for pieces in block["lines"] for style, *_ in pieces}
+    doings = {
+        "numbers to drag": "drag" in marks,
+        "a tool to try": step["tool"],
+        "a token to press": "token" in (step["points"] or ()),
+        "a run of your own": step["live"],
+    }
+    shown = ", ".join(what for what, is_there in doings.items() if is_there)
+    title = lesson["runs"][step["run"]]["title"] if step["run"] != before else ""
+    words = " ".join(filter(None, (f"{shown}." if shown else "", f"The run: {title}" if title else "")))
+    return f'<p class="sl-context">On screen: {escape(words)}</p>' if words else ""
+
+
+def _step(number: int, step: Mapping, on_screen: str) -> str:
+    content = on_screen + _blocks(step["blocks"])
     if step["ask"]:
-        content += _solution(step["ask"])
+        content += _context(step) + _solution(step["ask"])
     if step["lab"]:
         content += f"<p>In the lab, {escape(step['lab']['title'])}: {escape(step['lab']['hint'])}</p>"
     return section(f"{number}. {step['title']}", content)
@@ -86,6 +108,20 @@ def _option(option: Mapping) -> str:
     mark = ' class="sl-right"' if option["right"] else ""
     reply = f" <em>{line(option['why'])}</em>" if option["why"] else ""
     return f"<li{mark}>{line(option['text'])}{reply}</li>"
+
+
+def _prediction(number: int, step: Mapping) -> str:
+    """Writes a step's question with what the screen shows there, because a question on paper needs it, too."""
+    text = step["paper"]["text"] or step["ask"]["text"]
+    return f"<li>{_context(step)}{line(text)} <small>(step {number})</small>{_open(step['ask'])}</li>"
+
+
+def _context(step: Mapping) -> str:
+    context, table = step["paper"]["context"], step["paper"]["table"]
+    head, *rows = ("".join(f"<td>{line(cell)}</td>" for cell in row) for row in table or [[]])
+    body = "".join(f"<tr>{row}</tr>" for row in rows)
+    numbers = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>" if table else ""
+    return f'<div class="sl-context"><p>{line(context)}</p>{numbers}</div>' if context else ""
 
 
 def _open(question: Mapping) -> str:

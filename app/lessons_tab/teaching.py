@@ -7,7 +7,7 @@ button.
 from collections.abc import Callable, Sequence
 from html import escape
 
-from app.lessons_tab.sheets import STYLES, line
+from app.lessons_tab.sheets import STYLES, board, line
 from app.lessons_tab.text_renderer import TextRenderer
 from app.lessons_tab.variables import names
 from app.ui.static_page import document
@@ -93,7 +93,7 @@ def _handout(lesson: Lesson, handout: Handout) -> str:
     return (
         f'<div class="sl-unsplit"><h2>{escape(_title(lesson))}</h2>'
         f"<p>{minutes(lesson)} minutes alone, {minutes(lesson, together=True)} with a class.</p>"
-        f'<pre class="sl-board">{escape(handout.board.strip(chr(10)))}</pre></div>'
+        f"{board(handout.board)}</div>"
         f"<h3>Misconceptions</h3><ul>{wrong}</ul><h3>Exit ticket</h3><ol>{questions}</ol>"
     )
 

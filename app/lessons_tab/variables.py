@@ -77,6 +77,7 @@ def variables_of(trace: Trace) -> dict[str, Any]:
         "bursts": [len(r.emitted) for r in trace.rounds],
         "most_at_once": max((len(r.emitted) for r in trace.rounds), default=0),
         "empty_rounds": sum(not r.parents for r in trace.rounds),
+        "drafts_of_each": " ".join(str(len(r.parents)) for r in trace.rounds),
         "places": lambda round_: _places(trace, round_),
         "vllm_line": _vllm_line(trace, metrics),
         "drafter": lambda round_: trace.rounds[round_ - 1].drafter,
@@ -206,6 +207,8 @@ def _tokens(trace: Trace) -> dict[str, Any]:
         "kept": lambda r: sum(t.status == "accepted" for t in one_round(r).tokens),
         "emitted": lambda r: len(one_round(r).emitted),
         "gap_at": lambda r, i: token(r, i).gap,
+        "parent": lambda r, i: one_round(r).parents[i - 1],
+        "text_to": lambda r, i: "".join(t.text for t in (*_emitted_before(trace, r), *one_round(r).tokens[:i])).strip(),
         "nth": lambda number: trace.emitted[number - 1].text.strip(),
         "nth_gap": lambda number: trace.emitted[number - 1].gap,
     }

@@ -13,7 +13,7 @@ from app.views import player_feed
 from engine.trace.events import Token
 from engine.trace.trace import Trace
 from lessons.loader import minutes
-from lessons.schema import LABS, Answer, Ask, Lesson, LessonError, LessonStep, Option, Own, Sentence
+from lessons.schema import LABS, Answer, Ask, Lesson, LessonError, LessonStep, Option, Own, Paper, Sentence
 
 TRUE_TO = {"accepted": "It is accepted.", "rejected": "It is rejected.", "discarded": "It is discarded untested."}
 
@@ -102,6 +102,7 @@ class LessonRenderer(TextRenderer):
             "points": self.target(step),
             "settings": self.settings(step.settings),
             "ask": self.ask(step.ask, self.runs[step.run]) | {"vote": step.vote} if step.ask else None,
+            "paper": self.paper(step.paper),
             "lab": {"name": step.lab, "title": LABS[step.lab], "hint": step.hint} if step.lab else None,
         }
 
@@ -137,6 +138,10 @@ class LessonRenderer(TextRenderer):
         """Evaluates settings: every text is an expression; a table holds more of them."""
         evaluate = {str: self.evaluate, dict: self.settings}
         return {key: evaluate.get(type(value), lambda other: other)(value) for key, value in values.items()}
+
+    def paper(self, paper: Paper) -> dict:
+        table = [[self.line(cell) for cell in row] for row in paper.table]
+        return {"context": self.line(paper.context), "table": table, "text": self.line(paper.text)}
 
     def target(self, step: LessonStep) -> dict | None:
         """Returns the thing to highlight: a token as [round, place] counted from 0, or a control by its name."""

@@ -9,11 +9,11 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from app import static_site
-from app.lessons_tab.handlers import TITLES, contents, paper, routes
+from app.lessons_tab.handlers import TITLES, contents, page, paper, routes
 from app.lessons_tab.teaching import COPIES
 from lessons import loader
 from lessons.loader import lessons, teaching
-from lessons.schema import LessonError
+from lessons.schema import Lesson, LessonError
 
 
 def words(page: str) -> str:
@@ -43,6 +43,50 @@ def test_tickets_have_every_question_and_no_answer():
     assert paper("teacher").count("<br><em>") == count
     assert paper("tickets").count("class='sl-lines'") == COPIES * count
     assert "Misconceptions" not in tickets
+
+
+SCREEN = re.compile(r"\b(press(?! Enter)|drag|dots?|dial|bars|slider|click|turn the|move the)\b|“Best shape”", re.I)
+RUN = re.compile(r"\b(this run|this pass|in round (one|two|\d+)|the rejected draft|all three|these \d+ rounds)\b")
+
+
+def asked(lesson: Lesson) -> list[tuple[str, str]]:
+    """What the class page shows before each question, and the question."""
+    sheet = page(lesson.number, "class")
+    items = re.split(r"<ol><li>|</ul></li><li>|</p></li><li>", sheet)[1:]
+    pairs = (re.fullmatch(r'(?:<div class="sl-context">(.*?)</div>)?(.*)', item, re.S).groups("") for item in items)
+    return [(words(f"<main>{context}"), words(f"<main>{text}")) for context, text in pairs]
+
+
+@pytest.mark.parametrize("lesson", lessons(), ids=lambda lesson: str(lesson.number))
+def test_a_class_page_asks_only_what_paper_shows(lesson):
+    found = asked(lesson)
+    assert len(found) == len(lesson.quiz) + sum(bool(step.ask) for step in lesson.steps)
+    for context, text in found:
+        assert not SCREEN.search(context + text), text
+        assert context or not RUN.search(text.split("(step")[0]), text
+
+
+def test_a_class_page_has_the_numbers_of_its_questions():
+    def sheet(number: int) -> str:
+        return page(number, "class")
+
+    assert "<td>sun</td><td>rain</td><td>wind</td>" in sheet(3)
+    assert "<td>p</td><td>0.2</td><td>0.5</td><td>0.3</td></tr><tr><td>q</td><td>0.4</td><td>0.4</td>" in sheet(3)
+    assert "phenomenon known as Rayleigh</td>" in sheet(5)
+    assert re.search(r"Drafts in each round: (\d ){40}\d\.", sheet(6))
+    assert "rewriting</td><td>head" in sheet(9) and re.search(r"copying</td><td>(\d\.\d\d ?){8}</td>", sheet(9))
+    assert "<td>5</td><td>rain</td><td>draft 2</td>" in sheet(12)
+    assert "<td>with drafts</td><td>1,654</td><td>61.0</td>" in sheet(14)
+
+
+def test_the_whole_lesson_has_its_drawing_and_says_what_the_screen_has():
+    for lesson in lessons():
+        text = unescape(page(lesson.number, "teacher"))
+        assert teaching().lessons[lesson.slug].board.strip("\n") in text
+    text = page(3, "teacher")
+    where = text.index("3. The chance to be accepted")
+    assert text[where:].index("On screen: numbers to drag.") < text[where:].index("Drag both")
+    assert "<td>q</td><td>0.4</td>" in text
 
 
 def test_a_site_without_solutions_has_tickets_and_no_plans():
