@@ -179,7 +179,7 @@ export function tokenSentence(token, stage, greedy = false) {
 
 /** Why a node of a tree was given a row of the target's pass. @param {Token} token @param {Round} round */
 export const budgetSentence = ({ expected }, { row }) =>
-  `Before the pass its chance to be accepted was put at ${spokenPercent(expected)}. The tree ended where a further row would have cost ${format(row)} tokens, more than another guess promised.`;
+  `Before the pass its chance to be accepted was put at ${spokenPercent(expected)}. The tree ended there, because a further row would have cost ${format(row)} tokens’ time and no guess left had a chance of ${spokenPercent(row)}.`;
 
 /** A round in one line, for screen readers. @param {Round} round */
 export function roundSentence(round) {
