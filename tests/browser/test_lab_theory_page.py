@@ -88,6 +88,31 @@ def test_sliders_move_by_keyboard_and_by_dragging_in_the_pictures(theory):
     expect(page.locator(".sl-theory [name=gamma]")).to_have_value("1")
 
 
+SIGNS = {"★": ".sl-best", "◆": ".sl-run-measured", "◇": ".sl-run-predicted", "●": ".sl-point.sl-gamma-1",
+         "■": ".sl-point.sl-gamma-2", "▲": ".sl-point.sl-gamma-4", "▼": ".sl-point.sl-gamma-8"}  # fmt: skip
+
+
+@pytest.mark.parametrize("alpha", [0.7, 0.33])  # where the recording has points, and where it has none
+def test_captions_name_the_marks_that_are_drawn_and_no_other(theory, alpha):
+    put(theory, alpha=alpha)
+    expect(theory.locator("[data-fill=alpha]").first).to_have_text(f"{alpha:.2f}")
+    for name in ("gamma", "alpha"):
+        chart = theory.locator(f'[data-chart-of="{name}"]')
+        drawn = {sign for sign, mark in SIGNS.items() if chart.locator(f"svg {mark}").count()}
+        caption = chart.locator("figcaption").inner_text()
+        assert {sign for sign in SIGNS if sign in caption} == drawn, name
+
+
+def test_chart_texts_grow_in_a_presentation(theory):
+    text = theory.locator('[data-plot="gamma"] .sl-tag').last
+    sizes = []
+    for key in ("p", "p"):
+        sizes.append(text.evaluate("node => parseFloat(getComputedStyle(node).fontSize)"))
+        theory.locator(".sl-theory-sentence").click()
+        theory.keyboard.press(key)
+    assert sizes[0] == 13 and sizes[1] >= 17
+
+
 @pytest.mark.slow
 def test_the_recorded_exits_are_drawn_with_a_sentence(theory):
     chart = theory.locator('[data-chart="exits"]')

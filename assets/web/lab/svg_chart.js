@@ -1,7 +1,7 @@
 // Draws a small chart in SVG, fast enough to follow a finger. Texts are textContent; colours are classes in CSS.
 
 const SVG = 'http://www.w3.org/2000/svg';
-const EDGE = { left: 46, right: 14, top: 12, bottom: 42 };
+const EDGE = { left: 46, right: 14, top: 12, bottom: 42 }; // px, with type of 13 px; they grow with it
 
 export function shape(tag, attributes = {}, text = '') {
   const node = document.createElementNS(SVG, tag);
@@ -35,28 +35,41 @@ const MARKS = {
   wedge: 'M0,8L7.5,-5.5h-15Z',
 };
 
-// Returns functions that draw into a frame with axes, in pixels. ``x`` and ``y``: { low, high, step, name }.
-// ``right``: pixels kept free there for the names of lines.
-export function plot(box, width, height, x, y, right = EDGE.right) {
-  const inner = { w: width - EDGE.left - right, h: height - EDGE.top - EDGE.bottom };
-  const X = value => EDGE.left + (inner.w * (value - x.low)) / (x.high - x.low);
-  const Y = value => EDGE.top + inner.h * (1 - (value - y.low) / (y.high - y.low));
+// The room of a picture, and how much larger than usual its type is.
+export const roomOf = box => ({
+  width: box.clientWidth,
+  height: box.clientHeight,
+  unit: parseFloat(getComputedStyle(box).fontSize) / 13,
+});
+
+// Returns functions that draw into a frame with axes, in pixels. ``room``: as `roomOf`; ``x`` and ``y``: { low, high,
+// step, name }. ``free``: pixels of usual type kept free at the right for the names of lines.
+export function plot(box, { width, height, unit }, x, y, free = EDGE.right) {
+  const right = free * unit,
+    edge = Object.fromEntries(Object.entries(EDGE).map(([side, size]) => [side, size * unit]));
+  const inner = { w: width - edge.left - right, h: height - edge.top - edge.bottom };
+  const X = value => edge.left + (inner.w * (value - x.low)) / (x.high - x.low);
+  const Y = value => edge.top + inner.h * (1 - (value - y.low) / (y.high - y.low));
   const svg = shape('svg', { width, height, viewBox: `0 0 ${width} ${height}`, 'aria-hidden': 'true' });
   const grid = shape('g', { class: 'sl-grid' }),
     drawn = shape('g'),
     words = shape('g', { class: 'sl-ticks' });
   for (const tick of ticks(x.low, x.high, x.step)) {
-    grid.append(shape('path', { d: `M${X(tick)},${EDGE.top}v${inner.h}` }));
-    words.append(shape('text', { x: X(tick), y: height - 24, 'text-anchor': 'middle' }, tidy(tick)));
+    grid.append(shape('path', { d: `M${X(tick)},${edge.top}v${inner.h}` }));
+    words.append(shape('text', { x: X(tick), y: height - 24 * unit, 'text-anchor': 'middle' }, tidy(tick)));
   }
   for (const tick of ticks(y.low, y.high, y.step)) {
-    grid.append(shape('path', { d: `M${EDGE.left},${Y(tick)}h${inner.w}` }));
-    words.append(shape('text', { x: EDGE.left - 7, y: Y(tick) + 4, 'text-anchor': 'end' }, tidy(tick)));
+    grid.append(shape('path', { d: `M${edge.left},${Y(tick)}h${inner.w}` }));
+    words.append(shape('text', { x: edge.left - 7 * unit, y: Y(tick) + 4 * unit, 'text-anchor': 'end' }, tidy(tick)));
   }
-  words.append(shape('text', { x: EDGE.left + inner.w / 2, y: height - 6, 'text-anchor': 'middle' }, x.name));
-  const middle = EDGE.top + inner.h / 2;
+  words.append(shape('text', { x: edge.left + inner.w / 2, y: height - 6 * unit, 'text-anchor': 'middle' }, x.name));
+  const middle = edge.top + inner.h / 2;
   words.append(
-    shape('text', { x: 12, y: middle, 'text-anchor': 'middle', transform: `rotate(-90 12 ${middle})` }, y.name),
+    shape(
+      'text',
+      { x: 12 * unit, y: middle, 'text-anchor': 'middle', transform: `rotate(-90 ${12 * unit} ${middle})` },
+      y.name,
+    ),
   );
   svg.append(grid, drawn, words);
   const line = (points, kind) =>
@@ -72,19 +85,21 @@ export function plot(box, width, height, x, y, right = EDGE.right) {
     line,
     add: node => drawn.append(node),
     mark: (a, b, name, kind) =>
-      drawn.append(shape('path', { class: kind, d: MARKS[name], transform: `translate(${X(a)},${Y(b)})` })),
+      drawn.append(
+        shape('path', { class: kind, d: MARKS[name], transform: `translate(${X(a)},${Y(b)}) scale(${unit})` }),
+      ),
     // Beside a point, on the side where there is room.
     label(a, b, text, kind = '', up = 0) {
-      const left = X(a) > EDGE.left + inner.w * 0.66;
+      const left = X(a) > edge.left + inner.w * 0.66;
       const at = {
-        x: X(a) + (left ? -11 : 11),
-        y: Math.min(Math.max(Y(b) + 4 - up, EDGE.top + 12), EDGE.top + inner.h - 6),
+        x: X(a) + (left ? -11 : 11) * unit,
+        y: Math.min(Math.max(Y(b) + (4 - up) * unit, edge.top + 12 * unit), edge.top + inner.h - 6),
       };
       drawn.append(shape('text', { ...at, class: `sl-tag ${kind}`, 'text-anchor': left ? 'end' : 'start' }, text));
     },
     // Writes into the free room at the right, at a height in pixels.
     beside: (at, text, kind) =>
-      drawn.append(shape('text', { x: width - right + 7, y: at + 4, class: `sl-tag ${kind}` }, text)),
+      drawn.append(shape('text', { x: width - right + 7 * unit, y: at + 4 * unit, class: `sl-tag ${kind}` }, text)),
     level: (value, kind = 'sl-level') =>
       line(
         [
@@ -110,8 +125,8 @@ export function plot(box, width, height, x, y, right = EDGE.right) {
       const place = box.getBoundingClientRect();
       const clamp = (value, { low, high }) => Math.min(high, Math.max(low, value));
       return [
-        clamp(x.low + ((event.clientX - place.left - EDGE.left) / inner.w) * (x.high - x.low), x),
-        clamp(y.high - ((event.clientY - place.top - EDGE.top) / inner.h) * (y.high - y.low), y),
+        clamp(x.low + ((event.clientX - place.left - edge.left) / inner.w) * (x.high - x.low), x),
+        clamp(y.high - ((event.clientY - place.top - edge.top) / inner.h) * (y.high - y.low), y),
       ];
     },
   };

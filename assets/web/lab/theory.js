@@ -2,10 +2,11 @@
 // here, at once; the server only sends the visitor's last run and the points measured on its machine (theory/view.py),
 // and the browser keeps a curve of another machine (own_curve.js).
 
-import { makeFind, onValue } from '../lib/dom.js';
+import { makeFind, onValue, setText } from '../lib/dom.js';
 import { onCurve, ownCurve } from '../lib/own_curve.js';
 import { bestGamma, breakEven, expectedTokens, idealisedSpeedup, interpolate } from '../lib/speedup_model.js';
-import { bestMap, MOST, overAlpha, overGamma, times } from './theory_charts.js';
+import { roomOf } from './svg_chart.js';
+import { bestMap, captions, MOST, overAlpha, overGamma, times } from './theory_charts.js';
 
 export function mount(part) {
   const { element } = part;
@@ -56,7 +57,7 @@ export function mount(part) {
       now = sliderValues(),
       v = costs();
     // Looked up before anything is written: in between, each look would lay the page out again.
-    const wide = Object.fromEntries(Object.entries(boxes).map(([name, box]) => [name, box.clientWidth]));
+    const rooms = Object.fromEntries(Object.entries(boxes).map(([name, box]) => [name, roomOf(box)]));
     for (const [name, input] of Object.entries(sliders)) {
       const shown = name === 'gamma' ? String(now.gamma) : now[name].toFixed(2);
       input.closest('label').querySelector('output').textContent = shown;
@@ -64,12 +65,14 @@ export function mount(part) {
     sliders.slope.disabled = measuredCosts() != null;
     fill(now, v);
     speak(now, v);
-    if (!wide.gamma) return; // in a tab that is not open; drawn when it is
+    if (!rooms.gamma.width) return; // in a tab that is not open; drawn when it is
     frames = {
-      gamma: overGamma(boxes.gamma, wide.gamma, now, v, run),
-      alpha: overAlpha(boxes.alpha, wide.alpha, now, v, run),
-      map: bestMap(boxes.map, wide.map, now, v, run, mostC),
+      gamma: overGamma(boxes.gamma, rooms.gamma, now, v, run),
+      alpha: overAlpha(boxes.alpha, rooms.alpha, now, v, run),
+      map: bestMap(boxes.map, rooms.map, now, v, run, mostC),
     };
+    for (const [name, words] of Object.entries(captions(now, run)))
+      setText(find(`[data-chart-of="${name}"] figcaption`), words);
     root.dataset.drawn = (performance.now() - began).toFixed(1); // milliseconds
   }
 

@@ -15,17 +15,18 @@ function speedAxis(most) {
 }
 
 // Points measured here, one shape a draft length.
-const SHAPES = { 1: 'dot', 2: 'square', 4: 'triangle', 8: 'wedge' };
+const SHAPES = { 1: 'dot', 2: 'square', 4: 'triangle', 8: 'wedge' },
+  SIGNS = { 1: '●', 2: '■', 4: '▲', 8: '▼' };
 function measuredMarks(frame, points, x) {
   for (const point of points) frame.mark(point[x], point[2], SHAPES[point[1]], `sl-point sl-gamma-${point[1]}`);
 }
 
 // Names in the free room at the right, each at the end of its line and none on
 // another. ``ends``: [height, text, class].
-function nameEnds(frame, ends) {
+function nameEnds(frame, ends, unit) {
   let free = -Infinity;
   for (const [height, text, kind] of ends.toSorted((a, b) => b[0] - a[0])) {
-    free = Math.max(frame.Y(height), free + 14);
+    free = Math.max(frame.Y(height), free + 14 * unit);
     frame.beside(free, text, `sl-tag-faint ${kind}`);
   }
 }
@@ -36,17 +37,48 @@ function runMarks(frame, x, run) {
   if (run.measured != null) frame.mark(x, run.measured, 'diamond', 'sl-run-measured');
 }
 
-export function overGamma(box, width, set, v, run) {
+const pointsAt = (alpha, run) => (run.here?.points ?? []).filter(point => Math.abs(point[0] - alpha) < 0.005);
+// A run of another γ lies on another curve.
+const isOnCurve = (set, run) => run.alpha != null && Math.round(run.gamma) === set.gamma;
+
+// Says which marks are drawn, and no other.
+function runWords(run) {
+  if (run.measured == null) return run.predicted == null ? '' : ' ◇ The run, as predicted from its own rounds.';
+  return ` ◆ The run as measured${run.predicted == null ? '' : ', ◇ as predicted from its own rounds'}.`;
+}
+function pointWords(points) {
+  const lengths = Object.keys(SHAPES).filter(gamma => points.some(point => point[1] === Number(gamma)));
+  return lengths.length ? ` Measured: ${lengths.map(gamma => `${SIGNS[gamma]} γ = ${gamma}`).join(', ')}.` : '';
+}
+const OF_GAMMA = `Drag in the picture to change γ. Thick: the α of the slider. Thin: α = ${FAINT.join(', ')}. Dashed: plain decoding. ★ The best draft length.`;
+const OF_ALPHA =
+  'Drag in the picture to change α. Thick: the γ of the slider. The upright line is the break-even: left of it, drafting is slower than plain decoding.';
+const OF_MAP =
+  'Drag in the picture to change α and c. Each field names the fastest draft length; a stronger colour is a longer one. Beyond the thick line no length pays. ● The sliders.';
+
+/** The words below each picture: they name the marks that it has now. */
+export function captions(set, run) {
+  const ofRun = run.gamma == null ? '' : runWords(run),
+    apart = ofRun && ' It need not lie on a curve, because its drafts are not all alike.',
+    dashed = run.here?.v ? ' Dashed curves: the prediction from the costs of the machine that measured.' : '';
+  return {
+    gamma: OF_GAMMA + ofRun + apart + pointWords(pointsAt(set.alpha, run)),
+    alpha: OF_ALPHA + (isOnCurve(set, run) ? runWords(run) : '') + pointWords(run.here?.points ?? []) + dashed,
+    map: OF_MAP + (run.alpha != null && run.c != null ? ' ◆ The run.' : ''),
+  };
+}
+
+export function overGamma(box, room, set, v, run) {
   const lengths = Array.from({ length: MOST + 1 }, (_, gamma) => gamma);
   const curve = alpha => lengths.map(gamma => [gamma, idealisedSpeedup(alpha, gamma, set.c, v)]);
   const main = curve(set.alpha),
     faint = FAINT.map(alpha => [alpha, curve(alpha)]);
-  const points = (run.here?.points ?? []).filter(([alpha]) => Math.abs(alpha - set.alpha) < 0.005);
+  const points = pointsAt(set.alpha, run);
   const known = run.gamma != null ? [run.measured ?? 0, run.predicted ?? 0] : [];
   known.push(...points.map(point => point[2]));
   const heights = [main, ...faint.map(([, points]) => points)].flat().map(point => point[1]);
-  const narrow = width < 480;
-  const frame = plot(box, width, 320, GAMMA_AXIS, speedAxis(Math.max(...heights, ...known)), narrow ? 32 : 56);
+  const narrow = room.width < 480;
+  const frame = plot(box, room, GAMMA_AXIS, speedAxis(Math.max(...heights, ...known)), narrow ? 32 : 56);
   for (const [, points] of faint) frame.line(points, 'sl-curve-faint');
   frame.level(1);
   frame.upright(set.gamma, 'sl-guide');
@@ -59,6 +91,7 @@ export function overGamma(box, width, set, v, run) {
   nameEnds(
     frame,
     faint.map(([alpha, points]) => [points[MOST][1], narrow ? alpha : `α = ${alpha}`, '']),
+    room.unit,
   );
   // Below the star: a run's marks stand mostly above.
   frame.label(best, main[best][1], `best: γ = ${best}, ${times(main[best][1])}`, '', -28);
@@ -68,7 +101,7 @@ export function overGamma(box, width, set, v, run) {
   return frame;
 }
 
-export function overAlpha(box, width, set, v, run) {
+export function overAlpha(box, room, set, v, run) {
   const curve = (gamma, c, v) =>
     Array.from({ length: 101 }, (_, i) => [i / 100, idealisedSpeedup(i / 100, gamma, c, v)]);
   const points = curve(set.gamma, set.c, v),
@@ -76,10 +109,10 @@ export function overAlpha(box, width, set, v, run) {
   const here = idealisedSpeedup(set.alpha, set.gamma, set.c, v),
     measured = run.here?.points ?? [];
   const lines = run.here?.v ? run.here.gammas.map(gamma => [gamma, curve(gamma, run.here.c, run.here.v)]) : [];
-  const same = run.alpha != null && Math.round(run.gamma) === set.gamma; // a run of another γ lies on another curve
+  const same = isOnCurve(set, run);
   const heights = [points[100][1], ...lines.map(([, line]) => line[100][1]), ...measured.map(point => point[2])];
   if (same) heights.push(run.measured ?? 0, run.predicted ?? 0);
-  const frame = plot(box, width, 300, ALPHA_AXIS, speedAxis(Math.max(...heights)), lines.length ? 50 : undefined);
+  const frame = plot(box, room, ALPHA_AXIS, speedAxis(Math.max(...heights)), lines.length ? 50 : undefined);
   frame.level(1);
   if (at != null) frame.upright(at, 'sl-even');
   frame.line(points, 'sl-curve');
@@ -87,6 +120,7 @@ export function overAlpha(box, width, set, v, run) {
   nameEnds(
     frame,
     lines.map(([gamma, line]) => [line[100][1], `γ = ${gamma}`, `sl-gamma-${gamma}`]),
+    room.unit,
   );
   frame.mark(set.alpha, here, 'dot', 'sl-here');
   measuredMarks(frame, measured, 0);
@@ -100,14 +134,14 @@ export function overAlpha(box, width, set, v, run) {
 }
 
 // Which γ is best over α and c, in cells of one colour each, and the line above which none pays.
-export function bestMap(box, width, set, v, run, mostC) {
-  const frame = plot(box, width, 300, ALPHA_AXIS, {
+export function bestMap(box, room, set, v, run, mostC) {
+  const frame = plot(box, room, ALPHA_AXIS, {
     low: 0,
     high: mostC,
     step: niceStep(mostC, 5),
     name: 'c, cost of a draft step',
   });
-  frame.add(fields(frame, v, mostC, width));
+  frame.add(fields(frame, v, mostC, room));
   if (run.alpha != null && run.c != null) frame.mark(run.alpha, run.c, 'diamond', 'sl-run-measured');
   frame.mark(set.alpha, set.c, 'dot', 'sl-here');
   const best = bestGamma(set.alpha, set.c, v, MOST);
@@ -118,8 +152,8 @@ export function bestMap(box, width, set, v, run, mostC) {
 // The fields of the map depend on v alone, so most movements of a slider find them drawn.
 let fieldsKey = '',
   fieldsDrawn = null;
-function fields(frame, v, mostC, width) {
-  const key = JSON.stringify([v, mostC, width]);
+function fields(frame, v, mostC, room) {
+  const key = JSON.stringify([v, mostC, room]);
   if (key === fieldsKey) return fieldsDrawn;
   const columns = 60,
     rows = 40,
@@ -137,7 +171,7 @@ function fields(frame, v, mostC, width) {
     if (members.length) group.append(field(frame, gamma, members, columns, perC));
   });
   group.append(borderLine(frame, table, mostC));
-  group.append(...fieldNames(frame, cells, columns, perC));
+  group.append(...fieldNames(frame, cells, columns, perC, room.unit));
   [fieldsKey, fieldsDrawn] = [key, group];
   return group;
 }
@@ -175,7 +209,7 @@ function borderLine(frame, table, mostC) {
 }
 
 // A field's number, in the cell nearest to its middle; none for a small field or beside the number before.
-function fieldNames(frame, cells, columns, perC) {
+function fieldNames(frame, cells, columns, perC, unit) {
   const names = [],
     placed = [];
   cells.forEach((members, gamma) => {
@@ -185,8 +219,8 @@ function fieldNames(frame, cells, columns, perC) {
     const far = cell => (cell[0] - a) ** 2 + (cell[1] - b) ** 2;
     const [column, row] = members.reduce((near, cell) => (far(cell) < far(near) ? cell : near));
     const x = frame.X((column + 0.5) / columns),
-      y = frame.Y((row + 0.5) / perC) + 5;
-    if (placed.some(([left, top]) => Math.abs(x - left) < 20 && Math.abs(y - top) < 16)) return;
+      y = frame.Y((row + 0.5) / perC) + 5 * unit;
+    if (placed.some(([left, top]) => Math.abs(x - left) < 20 * unit && Math.abs(y - top) < 16 * unit)) return;
     placed.push([x, y]);
     names.push(
       shape('text', { x, y, class: 'sl-tag', 'text-anchor': 'middle' }, gamma ? String(gamma) : 'no draft pays'),

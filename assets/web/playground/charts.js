@@ -53,7 +53,8 @@ export function mount(part) {
     const ink = withColours('@ink', styles),
       grid = withColours('@grid', styles),
       paper = withColours('@paper', styles);
-    const size = narrow() ? 12 : document.body.classList.contains('sl-present') ? 20 : 14;
+    const note = parseFloat(getComputedStyle(root.querySelector('.sl-chart-note')).fontSize); // grows in a presentation
+    const size = narrow() ? 12 : Math.max(14, note);
     const axis = { gridcolor: grid, zerolinecolor: grid, automargin: true, fixedrange: narrow() };
     const own = withColours(figure.layout, styles);
     return {
