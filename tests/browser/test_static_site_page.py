@@ -63,6 +63,15 @@ def test_lessons_from_disk_are_presented(opened):
     expect(projector.value.locator("body.sl-present #sl-lesson-title")).to_have_text("2. Draft, then verify")
 
 
+def test_a_presentation_from_disk_begins_at_the_title(opened):
+    page = opened(viewport={"width": 1280, "height": 720})
+    open_lesson(page, "accept_reject_resample")
+    page.evaluate("scrollTo(0, document.documentElement.scrollHeight)")
+    page.keyboard.press("p")
+    for part in ("#sl-lesson-title", ".sl-lesson-nav", ".sl-lesson-keys"):
+        expect(page.locator(f"body.sl-present {part}")).to_be_in_viewport(ratio=1)
+
+
 def test_a_students_copy_collects_no_reports(opened, open_offline, tmp_path):
     collect = "Collect reports"
     expect(opened().get_by_text(collect)).to_be_visible()

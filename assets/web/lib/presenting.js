@@ -14,6 +14,7 @@ export function makePresenting(button) {
     document.body.classList.toggle('sl-present', on);
     button.setAttribute('aria-pressed', String(on));
     button.textContent = on ? 'Leave presentation' : 'Present';
+    if (on) window.scrollTo(0, 0); // the page has another height, and its title would be out of sight
     window.dispatchEvent(new Event('resize')); // charts measure themselves again
   }
   button.addEventListener('click', () => show(!isOn()));

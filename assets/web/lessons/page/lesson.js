@@ -6,6 +6,7 @@ import { pressVerb } from '../../lib/format.js';
 import { readGuesses } from '../progress/guess_log.js';
 import { makeProgress } from '../progress/lesson_progress.js';
 import { makeAddress } from './address.js';
+import { makeTypeFitter } from './fit_type.js';
 import { labButton, labNote } from './lab_button.js';
 import { drawLessonHead, listenForOwnText } from './lesson_head.js';
 import { listenForKeys } from './lesson_keys.js';
@@ -37,6 +38,7 @@ export function mount({ element, props, trigger }) {
   const stage = makeLessonPlayer(find('.sl-lesson-stage'), find('.sl-lesson-caption'));
   const hintBar = makePlaygroundHint({ back: openTab });
   const load = makeLessonPages(stored);
+  const fitType = makeTypeFitter(element);
   const placeTool = makeToolPlace(frame, () => Boolean(page?.steps[at]?.points?.token));
   /** @type {LessonPage | null} null while the list is shown */
   let page = null;
@@ -104,7 +106,6 @@ export function mount({ element, props, trigger }) {
   const last = () => page.steps.length;
   const nextLesson = () => lessons.find(each => each.number === page.number + 1);
   const hasNext = () => Boolean(nextLesson());
-
   /** @param {number} to */
   function go(to) {
     at = Math.max(0, Math.min(to, last()));
@@ -125,6 +126,7 @@ export function mount({ element, props, trigger }) {
     if (at < last()) begin(page.steps[at]);
     else showRun(page.steps.at(-1));
     drawNav();
+    fitType(true);
     const { done, over } = progress.read(page.slug);
     if (done.includes(at) && !over) repeatGuess(body, page.steps[at]?.ask, readGuesses()[page.slug]?.asks[at]?.guess);
   }
@@ -177,6 +179,7 @@ export function mount({ element, props, trigger }) {
     const below = find('.sl-lesson-nav').getBoundingClientRect().bottom + 12 - window.innerHeight;
     const room = body.querySelector('.sl-question').getBoundingClientRect().top - 12;
     if (below > 0 && room > 0) window.scrollBy(0, Math.min(below, room));
+    body.querySelector('.sl-reply')?.scrollIntoView({ block: 'nearest' }); // of a presented step, which scrolls itself
   }
 
   /** Shows the prediction's solution. @param {Step} content */
@@ -209,10 +212,9 @@ export function mount({ element, props, trigger }) {
     else list();
   }
   function back() {
-    if (at > 0) {
-      go(at - 1);
-      settleView();
-    }
+    if (at === 0) return;
+    go(at - 1);
+    settleView();
   }
   // On a phone the text begins far above the buttons.
   function settleView() {
