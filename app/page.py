@@ -39,6 +39,7 @@ STYLES = [
     "playground/charts.css",
     "playground/files.css",
     "playground/share_dialog.css",
+    "lib/code_dialog.css",
     *LESSON_STYLES,
     "lab/lab.css",
     "lab/answer.css",

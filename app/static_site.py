@@ -36,7 +36,7 @@ MINUTE = "minute.html"
 SCRIPT = ASSETS.parent / "engine" / "tools" / "servers" / "check_server.py"
 PRACTICE = "practice.html"  # the address that assets/web/lessons/page/lesson.js has, too
 CHECKING = "one_token_differs"  # the lesson that explains it
-LESSON_STYLES = (*html_export.STYLES, *lessons_page.STYLES)
+LESSON_STYLES = (*html_export.STYLES, *lessons_page.STYLES, "present.css", "lib/code_dialog.css")
 THEORY_STYLES = (*html_export.STYLES, "playground/charts.css", "lab/lab.css", "lab/theory.css")
 NOT_LIVE = (
     "This copy runs no model. Its runs are recorded; the live page runs your own prompts and measures this machine."
@@ -45,7 +45,8 @@ NOT_LIVE = (
 WITH_TAB = "“Run it here” runs the model in your own browser. Everything else on this site is recorded."
 PRESENT = (
     '<div class="sl-share-bar"><button type="button" class="sl-button" data-share="present" aria-pressed="false"'
-    ' title="Presentation (P)">Present</button></div>'
+    ' title="Presentation (P)">Present</button>'
+    '<button type="button" class="sl-button" data-share="qr">QR code</button></div>'
 )
 SHEETS = {"teacher": "whole text", "class": "one page"}
 Pages = dict[str, str]  # titles by the file's name
@@ -109,7 +110,7 @@ def files(engine: BrowserEngine | None = None, has_solutions: bool = True) -> It
     for name, (_, trace, baseline) in runs.items():
         yield f"runs/{name}.html", html_export.page(trace, baseline)
     for name in papers:
-        yield name, handlers.paper(name.removesuffix(".html"))
+        yield name, handlers.paper(name.removesuffix(".html"), "index.html")
     for lesson in rendered:
         if lesson["teacher"]:
             yield f"sheets/teacher-{lesson['number']}.html", sheets.teacher(lesson)
@@ -132,7 +133,7 @@ def _lessons(rendered: list[dict], pages: Pages, papers: Pages) -> str:
         f"<noscript><p>Each lesson as text, because JavaScript is switched off here:</p><ul>{text}</ul></noscript>"
     )
     body = PRESENT + without + mount("lesson", player=template("stage", id="lesson-player"))
-    return _page("index.html", pages, body, (*LESSON_STYLES, "present.css"), "lesson", encode(value))
+    return _page("index.html", pages, body, LESSON_STYLES, "lesson", encode(value))
 
 
 def _theory(pages: Pages) -> str:

@@ -1,6 +1,6 @@
 """Serves lessons over HTTP and fills the playground's controls for "Run it live".
 
-Without solutions, the notes for teachers, the key to the exercises and the plans, which answer the tickets, stay away.
+Without solutions, the notes for teachers, the key to the exercises, the plans and the exit tickets stay away.
 """
 
 from functools import lru_cache, partial
@@ -98,14 +98,15 @@ PAPERS = {"teacher": teaching.plans_page, "tickets": teaching.tickets_page}
 
 
 def titles(has_solutions: bool) -> dict[str, str]:
-    """Returns the titles of the pages for teachers, by their names."""
-    return {name: title for name, title in TITLES.items() if has_solutions or name == "tickets"}
+    """Returns the titles of the pages for teachers, by their names. Without solutions there are none, because a class
+    would read its exit tickets beforehand."""
+    return TITLES if has_solutions else {}
 
 
-@lru_cache(maxsize=len(PAPERS))
-def paper(name: str) -> str:
-    """Returns one of the pages for teachers, as the text of an HTML file."""
-    return PAPERS[name](loader.teaching(), lessons())
+@lru_cache(maxsize=2 * len(PAPERS))
+def paper(name: str, lessons_address: str = "../../") -> str:
+    """Returns one of the pages for teachers, as the text of an HTML file. ``lessons_address``: where its links lead."""
+    return PAPERS[name](loader.teaching(), lessons(), lessons_address)
 
 
 def _paper(request, has_solutions: bool) -> Response:

@@ -4,7 +4,7 @@ Links at the top choose one part, which is then shown and printed alone. CSS doe
 button.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 
 from app.lessons_tab.sheets import STYLES, board, line
@@ -23,14 +23,15 @@ HOW = {
 Parts = dict[str, tuple[str, str]]  # by its anchor, a part's title and its HTML
 
 
-def plans_page(teaching: Teaching, lessons: Sequence[Lesson]) -> str:
+def plans_page(teaching: Teaching, lessons: Sequence[Lesson], address: str) -> str:
     """Writes the plans, then for each lesson a drawing for the board, three misconceptions and its exit ticket with
-    the answers."""
-    plans = {f"plan-{plan.minutes}": _plan(plan, lessons) for plan in teaching.plans}
+    the answers. ``address``: where the lessons are."""
+    links = {lesson.slug: _link(f"{address}#lesson-{lesson.slug}", _title(lesson)) for lesson in lessons}
+    plans = {f"plan-{plan.minutes}": _plan(plan, links) for plan in teaching.plans}
     return _page(PLANS, "plans", plans | _parts(teaching, lessons, _handout))
 
 
-def tickets_page(teaching: Teaching, lessons: Sequence[Lesson]) -> str:
+def tickets_page(teaching: Teaching, lessons: Sequence[Lesson], _: str) -> str:
     """Writes the exit ticket of each lesson, without its answers and with room to write. A chosen lesson has COPIES."""
     return _page(TICKETS, "tickets", _parts(teaching, lessons, _tickets))
 
@@ -48,7 +49,7 @@ def _title(lesson: Lesson) -> str:
 
 
 def _page(title: str, kind: str, parts: Parts) -> str:
-    links = [_link("", "Everything"), *(_link(anchor, name) for anchor, (name, _) in parts.items())]
+    links = [_link("#", "Everything"), *(_link(f"#{anchor}", name) for anchor, (name, _) in parts.items())]
     contents = f'<p>{HOW[kind]}</p><nav aria-label="Contents">{" ".join(links)}</nav>'
     sections = "".join(f'<section id="{anchor}">{content}</section>' for anchor, (_, content) in parts.items())
     head = f'<h1>{escape(title)}</h1><div class="sl-contents">{contents}</div>'
@@ -56,15 +57,16 @@ def _page(title: str, kind: str, parts: Parts) -> str:
     return document(f"SpecLens: {title}", body, STYLES, "offline/papers.js")
 
 
-def _link(anchor: str, title: str) -> str:
-    return f'<a href="#{anchor}">{escape(title)}</a>'
+def _link(address: str, title: str) -> str:
+    return f'<a href="{address}">{escape(title)}</a>'
 
 
-def _plan(plan: Plan, lessons: Sequence[Lesson]) -> tuple[str, str]:
-    titles, title = {lesson.slug: _title(lesson) for lesson in lessons}, f"{plan.minutes} minutes: {plan.title}"
+def _plan(plan: Plan, links: Mapping[str, str]) -> tuple[str, str]:
+    """Returns a plan's title and its HTML. ``links``: to each lesson, by its name."""
+    title = f"{plan.minutes} minutes: {plan.title}"
     rows, begin = [], 0
     for part in plan.parts:
-        rows.append(_row(part, begin, titles.get(part.lesson, "")))
+        rows.append(_row(part, begin, links.get(part.lesson, "")))
         begin += part.minutes
     head = "<thead><tr><th>Time</th><th>Lesson</th><th>What</th></tr></thead>"
     table = f"<table>{head}<tbody>{''.join(rows)}</tbody></table>"
@@ -72,9 +74,9 @@ def _plan(plan: Plan, lessons: Sequence[Lesson]) -> tuple[str, str]:
     return title, f"<h2>{escape(title)}</h2><p>{escape(plan.aim)}</p>{table}{homework}"
 
 
-def _row(part: PlanPart, begin: int, title: str) -> str:
+def _row(part: PlanPart, begin: int, link: str) -> str:
     time = f"{begin}–{begin + part.minutes} min"
-    return f"<tr><td>{time}</td><td>{escape(title)}</td><td>{escape(part.do)}</td></tr>"
+    return f"<tr><td>{time}</td><td>{link}</td><td>{escape(part.do)}</td></tr>"
 
 
 def _renderer(lesson: Lesson) -> TextRenderer:

@@ -44,7 +44,7 @@ def test_site_without_engine_has_no_page_for_it(site):
 def test_a_site_without_solutions_has_no_word_for_teachers(site):
     bare = dict(static_site.files(has_solutions=False))
     papers = {f"sheets/teacher-{lesson.number}.html" for lesson in lessons()}
-    assert site.keys() - bare.keys() == papers | {"teacher.html"}
+    assert site.keys() - bare.keys() == papers | {"teacher.html", "tickets.html"}
     links = re.findall(r'href="(sheets/[^"]*)"', bare["index.html"] + bare["sheets.html"])
     assert len(links) == 2 * len(lessons()) and set(links) <= bare.keys()
     assert "Common misunderstanding" in site["index.html"]

@@ -47,7 +47,7 @@ def read(page, *reports: dict) -> list[list]:
 def test_a_report_is_counted_into_its_row_and_sums(table):
     (row,) = read(table, REPORT)
     assert row == [
-        ["Ada"], [2], ["3, 12"], ["4 (3 of 8 steps)"], [2, 3], [3, 4], [3], [2], [6], ["417, 5946"], [1, 2], [0],
+        ["Ada"], [2], ["3, 12"], ["lesson 4: 3 of 8"], [2, 3], [3, 4], [3], [2], [6], ["417, 5946"], [1, 2], [0],
         ["2026-11-30 08:00 UTC"], [REPORT["words"]],
     ]  # fmt: skip
     sums = table.evaluate("rows => sumsOf(rows)", [row, row])
@@ -152,6 +152,7 @@ def test_a_teacher_gets_a_table_of_the_reports_that_the_page_made(open_offline, 
     html = tmp_path / "report.html"
     html.write_text(downloaded(own.get_by_role("button", name="Save my report")), encoding="utf-8")
 
+    page.locator(".sl-lesson-papers > summary").click()
     box = page.locator(".sl-collect")
     box.locator("summary").focus()
     page.keyboard.press("Enter")

@@ -236,6 +236,35 @@ def test_sheet_has_the_numbers_of_the_page_and_its_key(page, numbers):
     opened.value.close()
 
 
+def test_a_teacher_chooses_the_exercises_of_the_sheet_and_of_its_key(open_offline, tmp_path):
+    file = tmp_path / "practice.html"
+    file.write_text(practice.sheet(glossary()), encoding="utf-8")
+    page = open_offline(file, several=True, viewport={"width": 390, "height": 844})
+    page.goto(f"{file.as_uri()}#417")
+    items, key = page.locator(".sl-practice-questions > ol > li"), page.locator(".sl-practice-key > ol > li")
+    expect(items).to_have_count(len(KINDS))
+    page.get_by_text("Choose exercises").click()
+    chosen = ["ceiling", "tree", "cache"]
+    for name in chosen:
+        page.locator(f".sl-practice-screen [value={name}]").check()
+    expect(items).to_have_count(3)
+    page.get_by_label("With the key").check()
+    expect(key).to_have_count(3)
+    in_order = [kind["name"] for kind in KINDS if kind["name"] in chosen]
+    assert page.url.endswith(f"#417-key-{'-'.join(in_order)}")
+    check_light_and_dark(page, ".sl-practice-screen")
+    texts = items.all_inner_texts()
+    page.reload()
+    assert items.all_inner_texts() == texts  # the address makes the same sheet again
+    expect(key).to_have_count(3)
+    page.emulate_media(media="print")
+    expect(page.locator(".sl-practice-screen")).to_be_hidden()
+    page.goto(f"{file.as_uri()}?only#417-key-tree")  # as the page of a class links it
+    expect(items).to_have_count(1)
+    expect(key).to_have_count(0)
+    expect(page.get_by_label("With the key")).to_have_count(0)
+
+
 def test_a_class_enters_the_number_of_its_set(page):
     open_exercise(page, "tokens")
     text = page.locator(".sl-practice-open p").first

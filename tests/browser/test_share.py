@@ -148,6 +148,56 @@ def test_a_link_made_in_a_lesson_opens_the_lesson(visit):
     expect(student.locator(".sl-lesson-papers")).to_be_hidden()
 
 
+@pytest.mark.parametrize("query", ["only=prompt", "hide=seed"])
+def test_a_class_link_shows_no_key_and_nothing_for_teachers(visit, query):
+    page = visit(f"?{query}#practice-4711-ceiling")
+    sheet = page.get_by_role("link", name="Print this sheet")
+    expect(sheet).to_have_attribute("href", re.compile(r"practice\?only#4711$"))
+    href = sheet.get_attribute("href")
+    expect(page.get_by_role("link", name="Print it with the key")).to_have_count(0)
+    page.evaluate("document.querySelector('[data-share=open]').click()")
+    page.get_by_role("button", name="Show all controls here").click()  # a learner can do that
+    page.locator("[data-share=close]").click()
+    page.get_by_role("button", name="All lessons").locator("visible=true").click()
+    expect(page.locator(".sl-lesson-card").first).to_be_visible()
+    expect(page.locator(".sl-lesson-papers")).to_be_hidden()
+    with page.context.expect_page() as opened:
+        page.evaluate("link => window.open(link)", f"{href}-key")
+    expect(opened.value.locator("h1")).to_have_text(["Exercises 4711"])
+    opened.value.close()
+
+
+def test_a_phone_with_a_class_link_has_no_blank_strip_and_whole_sentences(visit):
+    page = visit("?only=prompt", viewport={"width": 390, "height": 844})
+    expect(page.locator("#quick")).to_be_hidden()
+    above, stage = page.locator("#prompt").bounding_box(), page.locator("#stage").bounding_box()
+    assert stage["y"] - above["y"] - above["height"] < 12
+    page.locator("#prompt textarea").fill("A short one")
+    press_run(page)
+    wait_for_end(page)
+    notice = page.locator("#stage .sl-notice .sl-words")
+    notice.evaluate(
+        "node => { node.textContent = 'No certain difference: 1.30×, but the true speedup may be anywhere from '"
+        " + '0.90 to 1.70×. Run it again, alone, or with a longer answer, and the two will be further apart.'; }"
+    )
+    assert notice.evaluate("node => node.scrollHeight - node.clientHeight") <= 1
+    page.wait_for_function(f"{OVERFLOW} <= 0")
+
+
+def test_a_code_fills_the_screen_and_escape_closes_it_first(visit):
+    page = visit("?prompt=Of+the+class", viewport={"width": 1280, "height": 720})
+    page.locator("[data-share=open]").click()
+    expect(page.locator("#sl-share-link")).not_to_have_value("")
+    page.get_by_role("button", name="QR code").click()
+    code = page.get_by_role("dialog", name="The link for phones")
+    expect(code.get_by_role("img")).to_be_in_viewport(ratio=1)
+    assert code.get_by_role("img").bounding_box()["height"] > 500
+    expect(code).to_contain_text("prompt=Of+the+class")
+    page.keyboard.press("Escape")
+    expect(code).to_have_count(0)
+    expect(page.locator(".sl-share")).to_be_visible()
+
+
 def test_a_prompt_typed_on_a_class_link_comes_back(visit):
     page = visit("?prompt=Of+the+class&hide=temperature")
     field, back = page.locator("#prompt textarea"), page.locator("#own-text")

@@ -72,9 +72,21 @@ def test_a_presentation_from_disk_begins_at_the_title(opened):
         expect(page.locator(f"body.sl-present {part}")).to_be_in_viewport(ratio=1)
 
 
+def test_phones_get_the_address_of_the_open_lesson_where_they_can_reach_it(opened):
+    page = opened()
+    open_lesson(page, "many_users")
+    page.get_by_role("button", name="QR code").click()
+    dialog = page.get_by_role("dialog", name="The link for phones")
+    expect(dialog).to_contain_text("Put its folder on a web host")
+    page.keyboard.press("Escape")
+    expect(dialog).to_have_count(0)
+
+
 def test_a_students_copy_collects_no_reports(opened, open_offline, tmp_path):
     collect = "Collect reports"
-    expect(opened().get_by_text(collect)).to_be_visible()
+    page = opened(viewport={"width": 1366, "height": 768})
+    page.locator(".sl-lesson-papers > summary").click()
+    expect(page.get_by_text(collect)).to_be_in_viewport()  # above the minute, which a first visit opens
     content = next(text for name, text in static_site.files(has_solutions=False) if name == "index.html")
     (tmp_path / "index.html").write_text(content, encoding="utf-8", newline="\n")
     bare = open_offline(tmp_path / "index.html")
@@ -147,22 +159,22 @@ def pages_of(page) -> int:
 def test_a_part_of_the_papers_is_shown_and_printed_alone(opened):
     page = opened()
     papers = page.home.replace("index.html", "")
-    parts = page.locator("section:visible")
+    parts, contents = page.locator("section:visible"), page.get_by_role("navigation", name="Contents")
     page.goto(f"{papers}teacher.html")
     expect(page.get_by_role("button", name="Print")).to_be_visible()
     count = len(lessons()) + 2  # two plans
     expect(parts).to_have_count(count)
     for name in ("45 minutes: One period", "90 minutes: A double period", "4. Is it really lossless?"):
-        page.get_by_role("link", name=name).click()
+        contents.get_by_role("link", name=name).click()
         expect(parts.locator("h2")).to_have_text([name])
         assert pages_of(page) == 1, name
-    page.get_by_role("link", name="Everything").click()
+    contents.get_by_role("link", name="Everything").click()
     expect(parts).to_have_count(count)
     page.goto(f"{papers}tickets.html")
     expect(page.locator(".sl-ticket:visible")).to_have_count(len(lessons()))
     for lesson in lessons():
         title = f"{lesson.number}. {lesson.title}"
-        page.get_by_role("link", name=title).click()
+        contents.get_by_role("link", name=title).click()
         expect(page.locator(".sl-ticket:visible h2")).to_have_text([title] * 4)
         assert pages_of(page) == 1, title
     assert violations(page) == []

@@ -89,10 +89,18 @@ def test_the_whole_lesson_has_its_drawing_and_says_what_the_screen_has():
     assert "<td>q</td><td>0.4</td>" in text
 
 
-def test_a_site_without_solutions_has_tickets_and_no_plans():
+def test_a_site_without_solutions_has_neither_tickets_nor_plans():
     site = dict(static_site.files(has_solutions=False))
-    assert "tickets.html" in site and "teacher.html" not in site
-    assert "25: each pass" not in "".join(site.values()) and "teacher.html" not in site["index.html"]
+    assert not {"tickets.html", "teacher.html"} & site.keys()
+    assert "25: each pass" not in "".join(site.values()) and "Exit ticket" not in "".join(site.values())
+    assert json.loads(contents(has_solutions=False))["papers"] == {}
+
+
+def test_lessons_of_a_plan_are_links_to_them():
+    for address, plans in (("../../", paper("teacher")), ("index.html", paper("teacher", "index.html"))):
+        for plan in teaching().plans:
+            for part in plan.parts:
+                assert not part.lesson or f'<td><a href="{address}#lesson-{part.lesson}">' in plans
 
 
 def test_served_pages_are_those_of_the_site():
@@ -105,11 +113,10 @@ def test_served_pages_are_those_of_the_site():
 def test_a_served_page_without_solutions_answers_nothing_of_theirs():
     client = TestClient(Starlette(routes=routes(has_solutions=False)))
     open_to_all = TestClient(Starlette(routes=routes()))
-    for hidden in ("papers/teacher", "lessons/1/teacher"):
+    for hidden in ("papers/teacher", "papers/tickets", "lessons/1/teacher"):
         assert open_to_all.get(f"/speclens/{hidden}").status_code == 200
         assert client.get(f"/speclens/{hidden}").status_code == 404
-    assert json.loads(contents(has_solutions=False))["papers"].keys() == {"speclens/papers/tickets"}
-    for shown in ("papers/tickets", "lessons/1/class", "practice"):
+    for shown in ("lessons/1/class", "practice"):
         assert client.get(f"/speclens/{shown}").status_code == 200
     assert client.get("/speclens/lessons/1").json()["teacher"] == []
     assert client.get("/speclens/practice").text != open_to_all.get("/speclens/practice").text  # which has the key

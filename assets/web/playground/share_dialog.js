@@ -1,10 +1,11 @@
 // Makes share links, hides controls, and presents. The server reads a link (link_handlers); unknown names do nothing.
 
+import { isClassLink } from '../lib/class_link.js';
+import { showCode } from '../lib/code_dialog.js';
 import { copyText } from '../lib/copy_button.js';
 import { closest, makeFind, onValue } from '../lib/dom.js';
 import { isOwnMachine } from '../lib/own_machine.js';
 import { makePresenting } from '../lib/presenting.js';
-import { qrCode } from '../lib/qr_code.js';
 import { isReload } from '../lib/storage.js';
 import { listenForDrawer } from './drawer.js';
 import { listenForPrompt } from './prompt.js';
@@ -24,26 +25,10 @@ const HIDDEN_WITH = {
   '#constraint-examples': ['prompt', 'constraint', 'json_schema', 'regex', 'choice'],
 };
 
-// Hidden with any control: what would change them all, and what a class is not meant to see.
+// Hidden with any control: what would change them all, and what a class is not meant to see. The latter stays hidden on a
+// class's link, even if a learner shows the controls.
 const CHANGING_ALL = ['#reset', '#open-trace', '[data-lesson="live"]'];
 const FOR_TEACHERS = ['.sl-lesson-papers', '.sl-lesson-teacher'];
-
-const MARGIN = 4; // modules of white that a camera needs around a code
-
-// ``rows``: true for dark. It is black on white in the dark theme, too, because not every camera reads the reverse.
-function picture(rows) {
-  const SVG = 'http://www.w3.org/2000/svg',
-    size = rows.length + 2 * MARGIN,
-    svg = document.createElementNS(SVG, 'svg'),
-    path = document.createElementNS(SVG, 'path');
-  const squares = rows.flatMap((row, y) => row.map((isDark, x) => isDark && `M${x + MARGIN} ${y + MARGIN}h1v1h-1z`));
-  path.setAttribute('d', squares.filter(Boolean).join(''));
-  svg.setAttribute('viewBox', `0 0 ${size} ${size}`);
-  svg.setAttribute('role', 'img');
-  svg.setAttribute('aria-label', 'QR code of the link');
-  svg.append(path);
-  return svg;
-}
 
 export function mount(part) {
   const { element, trigger } = part;
@@ -57,12 +42,12 @@ export function mount(part) {
   const copy = find('[data-share="copy"]');
   /** @type {HTMLInputElement} */
   const present = find('[name="present"]');
-  const qr = find('.sl-share-qr'),
-    message = find('.sl-share-said'),
+  const message = find('.sl-share-said'),
     reveal = find('[data-share="show"]');
   const ticks = all('[name="hide"]'),
     names = ticks.map(tick => tick.value);
   const address = makeUrlQuery(names);
+  const forClass = isClassLink();
   let query = '',
     hidden = [],
     openedPresenting = false;
@@ -76,8 +61,10 @@ export function mount(part) {
     const selectors = hidden.map(name => `#${name}`);
     for (const [button, controls] of Object.entries(HIDDEN_WITH))
       if (controls.some(name => hidden.includes(name))) selectors.push(button);
-    if (hidden.length) selectors.push(...CHANGING_ALL, ...FOR_TEACHERS);
-    if (names.every(name => name === 'prompt' || hidden.includes(name))) selectors.push('#settings'); // its drawer is empty
+    if (hidden.length) selectors.push(...CHANGING_ALL);
+    if (hidden.length || forClass) selectors.push(...FOR_TEACHERS);
+    if (names.every(name => name === 'prompt' || hidden.includes(name)))
+      selectors.push('#settings', 'body:not([data-own-text]) #quick'); // the drawer and the row are empty
     // Gradio's frame around only hidden ones.
     if (selectors.length) selectors.push(`:is(#quick, #drawer) .form:not(:has(> :not(${selectors.join(', ')})))`);
     sheet.replaceSync(selectors.map(selector => `${selector} { display: none !important; }`).join('\n'));
@@ -91,7 +78,6 @@ export function mount(part) {
   const chosenControls = () => ticks.filter(tick => tick.checked).map(tick => tick.value);
 
   function write(problem) {
-    qr.replaceChildren(); // it would be of another link
     field.value = problem ? '' : address.link(query, chosenControls(), present.checked);
     copy.disabled = Boolean(problem);
     message.textContent = problem || '';
@@ -115,11 +101,8 @@ export function mount(part) {
   }
 
   function drawCode() {
-    const rows = copy.disabled ? null : qrCode(field.value);
-    if (rows) {
-      qr.replaceChildren(picture(rows));
-      qr.scrollIntoView({ block: 'center' });
-    } else if (field.value) message.textContent = 'This link is too long for a QR code: shorten the prompt.';
+    if (field.value && !showCode(element, field.value))
+      message.textContent = 'This link is too long for a QR code: shorten the prompt.';
   }
 
   const actions = {

@@ -20,9 +20,9 @@ export function makePagesBeside(element, { value, markup, progress, leave, opene
     exercises = mountPractice(find('.sl-practice'), value.practice, markup, sheet),
     ownRule = mountRulePage(find('.sl-rule-page'), value.rule);
   const hashes = { list: () => 'lessons', practice: exercises.hash, rule: () => 'rule' };
-  drawPapers(find('.sl-lesson-papers'), value.papers ?? {});
+  drawPapers(find('.sl-lesson-papers > div'), value.papers ?? {});
   if (value.solutions) mountCollect(find('.sl-collect'));
-  else find('.sl-collect').remove();
+  else find('.sl-lesson-papers').remove();
   mountReport(find('.sl-own-report'), value.lessons, value.practice.kinds, progress, !value.pages);
 
   // A lesson may have the fields of the page of the rule, so none stay there.

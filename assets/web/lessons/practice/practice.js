@@ -1,6 +1,7 @@
 // Shows the exercises with new numbers every time: the list of kinds, and the open one with its hints and its checker.
 // The address holds the seed of the numbers and the kind: #practice-417-tree.
 
+import { isClassLink } from '../../lib/class_link.js';
 import { make, makeButton, makeFind, setText } from '../../lib/dom.js';
 import { quantity } from '../../lib/format.js';
 import { makePracticeProgress } from '../progress/practice_progress.js';
@@ -19,13 +20,14 @@ export function mountPractice(box, { kinds, words, hasKey }, markup, sheet) {
     );
   let seed = 0,
     name = '';
+  const forClass = isClassLink();
   const hashOf = (kind, numbers = seed) => `#practice-${numbers}-${kind}`;
   const stateOf = kind => progress.read(seed, kind.name).end;
 
   const count = make('span', 'sl-practice-count', '', { role: 'status' }),
     set = make('input', '', '', { type: 'number', min: 1, max: HIGHEST_SEED, step: 1, required: '' }),
     sheets = [make('a', 'sl-button', 'Print this sheet', { target: '_blank' })];
-  if (hasKey) sheets.push(make('a', 'sl-button', 'Print it with the key', { target: '_blank' }));
+  if (hasKey && !forClass) sheets.push(make('a', 'sl-button', 'Print it with the key', { target: '_blank' }));
   set.addEventListener('change', () => {
     if (set.reportValidity()) location.hash = hashOf(name, set.valueAsNumber);
   });
@@ -38,7 +40,8 @@ export function mountPractice(box, { kinds, words, hasKey }, markup, sheet) {
     const solved = kinds.filter(kind => stateOf(kind) === 'right').length;
     setText(count, `${solved} of ${kinds.length} solved`);
     set.value = String(seed);
-    for (const [i, link] of sheets.entries()) link.setAttribute('href', `${sheet}#${seed}${i ? '-key' : ''}`);
+    for (const [i, link] of sheets.entries())
+      link.setAttribute('href', `${sheet}${forClass ? '?only' : ''}#${seed}${i ? '-key' : ''}`);
   }
   function newNumbers() {
     let other = randomSeed();

@@ -1,6 +1,5 @@
 // Reads the reports of a class into the columns of a table, and writes them as a CSV. Knows no page. A report is a file
 // that anybody may have changed, so each part is checked before it is counted.
-import { quantity } from '../../lib/format.js';
 import { KIND, SCRIPT, VERSION, withoutTrace } from './report_file.js';
 
 const countOf = (entries, isCounted = () => true) => entries.filter(isCounted).length;
@@ -18,7 +17,7 @@ const numberOf = ({ title }) => /^\d{1,3}(?=\.)/.exec(title)?.[0] ?? '';
 const isRight = each => each.isRight === true;
 const isOver = lesson => lesson.isOver === true;
 const isBegun = lesson => !isOver(lesson);
-const stepsOf = lesson => `${numberOf(lesson)} (${whole(lesson.steps)} of ${quantity(whole(lesson.of), 'step')})`;
+const stepsOf = lesson => `lesson ${numberOf(lesson)}: ${whole(lesson.steps)} of ${whole(lesson.of)}`;
 const guessesOf = ({ lessons }) => lessons.flatMap(lesson => lesson.guesses);
 const quizzesOf = ({ lessons }) => lessons.flatMap(({ quiz }) => quiz ?? []);
 const exercisesOf = ({ exercises }) => Object.values(exercises);
