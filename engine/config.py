@@ -18,6 +18,7 @@ NGRAM_LONGEST = 8  # tokens of the longest match that `ngram` looks up
 AUTO = "auto"
 DEFAULT_PAIR = "smollm2-135m"
 PRECISIONS = (AUTO, "fp32", "bf16", "fp16", "int8", "int4")
+ROUNDED = {"int8": 8, "int4": 4}  # the precisions of CPUs that round weights, and to how many bits
 
 
 @dataclass(frozen=True)
@@ -252,9 +253,14 @@ def own_settings() -> dict[str, Setting]:
     }
 
 
+def is_plain(method: str, gamma: int | str | None) -> bool:
+    """Returns whether a run with this setting drafts nothing."""
+    return method == "none" or gamma == 0
+
+
 def is_lossy(acceptance: str, method: str, gamma: int | str | None, temperature: float) -> bool:
     """Returns whether a run may leave the target's distribution: it drafts, with a lossy rule, above temperature 0."""
-    return ACCEPTANCE[acceptance].is_lossy and method != "none" and gamma != 0 and temperature != 0
+    return ACCEPTANCE[acceptance].is_lossy and not is_plain(method, gamma) and temperature != 0
 
 
 def _check_number(name: str, value, low: float, high: float, advice: str) -> None:
@@ -384,6 +390,14 @@ class RunConfig:
             if method.rows and (rows := method.rows(**values)) > MAX_NODES:
                 words = ", ".join(f"{name} {value}" for name, value in values.items())
                 raise BadInput(f"{words} make {rows} rows a round; choose smaller ones, for up to {MAX_NODES} rows.")
+
+    @property
+    def is_plain(self) -> bool:
+        return is_plain(self.method, self.gamma)
+
+    def baseline(self) -> "RunConfig":
+        """Returns the same request without drafting, whose speed is the denominator of a speedup."""
+        return replace(self, method="none", gamma=0)
 
     def settings_of(self, entry: Method | AcceptanceRule) -> dict[str, Any]:
         """Returns the values of the settings that a method or a rule has, by name."""

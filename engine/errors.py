@@ -69,6 +69,11 @@ def and_list(items: Iterable[object]) -> str:
     return f"{', '.join(most)} and {last}" if most else last
 
 
+def percent(share: float, digits: int = 0) -> str:
+    """Words a share; no line breaks before the sign."""
+    return f"{100 * share:.{digits}f}\u00a0%"
+
+
 def quantity(number: int, noun: str, plural: str = "") -> str:
     """Returns the number with its noun.
 

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import gradio as gr
 
 from app.form import settings
-from app.jobs.baseline import baseline_of, with_baseline
+from app.jobs.baseline import with_baseline
 from app.jobs.request import Replaced
 from app.jobs.result_cache import RecordedRun
 from app.jobs.runs import NamedConfigs
@@ -23,13 +23,13 @@ from app.jobs.service import Service
 from app.jobs.updates import Fold, Update
 from app.jobs.visitor import visitor_address, visitor_id
 from engine.config import MAX_GAMMA, Constraint, RunConfig
-from engine.errors import EngineError
+from engine.errors import EngineError, percent
 from engine.settings import add_settings
 from engine.trace.metrics import compare, compute_metrics, others_share
 from engine.trace.noise import PLAIN, is_crowded
 from engine.trace.trace import Trace, to_json
 
-SECONDS_BETWEEN_UPDATES = 1.0
+_SECONDS_BETWEEN_STATUSES = 1.0
 # Clients pass arguments by position, so each keeps its place. New ones come last.
 _PLACES = (
     "self", "request", "prompt", "pair", "method", "gamma", "temperature", "seed", "tokens", "form", "thinking",
@@ -38,7 +38,7 @@ _PLACES = (
 )  # fmt: skip
 FROM_PAGE = ("pair", "tokens")  # None: what this server's page begins with
 TOO_BUSY = (
-    "Other programs took {:.0%} of the processor, which is too much for a speedup. Send this once more with `again` "
+    "Other programs took {} of the processor, which is too much for a speedup. Send this once more with `again` "
     "while they rest."
 )
 _NO_TEXTS: Mapping[str, str] = {}
@@ -140,7 +140,7 @@ class Api:
             limit = min(64, self.service.limits.new_tokens) if tokens is None else tokens
             values = {"prompt": prompt, "pair": pair, "temperature": temperature, "seed": seed, "tokens": limit}
             config = self._settings(values)
-            plain = baseline_of(config)
+            plain = config.baseline()
             drafting = [method for method in self.service.offer.methods(config.pair) if method != "none"]
             configs = (("none", plain), *((method, replace(config, method=method)) for method in drafting))
             for traces, status in self._follow(request, configs, again):
@@ -162,7 +162,7 @@ class Api:
             ]
 
     def _settings(self, values: dict, texts: Mapping = _NO_TEXTS, compact: bool = False) -> RunConfig:
-        """Returns the arguments as a request; ``texts`` has those of its constraint by kind. A refusal here is
+        """Returns the arguments as a request; ``texts`` has its constraint's texts by kind. A refusal here is
         counted like a later one."""
         try:
             arguments = {name: value for name, value in values.items() if value is not None or name not in FROM_PAGE}
@@ -195,7 +195,7 @@ class Api:
                 timed_out, others = timed_out or update.timed_out, update.others
                 if status != shown or time.monotonic() >= due:
                     yield fold.traces(), status
-                    shown, due = status, time.monotonic() + SECONDS_BETWEEN_UPDATES
+                    shown, due = status, time.monotonic() + _SECONDS_BETWEEN_STATUSES
         traces = fold.traces()
         expected = [*traces.values()][: 1 if others else None]
         are_complete = [bool(t and t.finished and t.finished.reason != "cancelled") for t in expected]
@@ -248,7 +248,7 @@ def _figures(run: Trace | None, plain: Trace | None) -> dict:
         "kept_tokens": run.finished.kept_tokens if run.finished else {},
         "device": run.started.device,
         "lossy": run.started.is_lossy,
-        "notes": [*run.notes, *([TOO_BUSY.format(busy)] if is_too_busy else [])],
+        "notes": [*run.notes, *([TOO_BUSY.format(percent(busy))] if is_too_busy else [])],
     }
 
 

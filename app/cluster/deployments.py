@@ -14,11 +14,11 @@ from ray import serve
 
 from app.cluster.ray_worker import News, RayFacade, RayWorker, ReplicaRequest
 from app.jobs.engine_facade import EngineFacade, Hardware
+from app.jobs.updates import SECONDS_BETWEEN_UPDATES
 from app.server.limits import Limits
 from engine.config import DEFAULT_PAIR, MAX_SHARERS, RunConfig
 
 APPLICATION = "speclens"
-_SECONDS_BETWEEN_NEWS = 1 / 6  # each item is an object of the cluster
 _SECONDS_TO_LOAD = 30  # before a run's limit begins to count
 
 
@@ -54,7 +54,7 @@ class Engine:
                     elapsed = time.monotonic() - began
                     yield News(entries, elapsed, self._replica, fresh, job.sharing_jobs, job.timed_out, job.error)
                 if not is_done:
-                    await asyncio.sleep(_SECONDS_BETWEEN_NEWS)
+                    await asyncio.sleep(SECONDS_BETWEEN_UPDATES)
         finally:
             job.cancel()
 

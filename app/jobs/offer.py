@@ -2,7 +2,6 @@
 
 import time
 
-from app.jobs.baseline import is_baseline
 from app.jobs.engine_facade import EngineFacade, MethodCosts, Pair
 from app.server.limits import Limits
 from engine.config import AUTO, DEFAULT_PAIR, RunConfig, method_of
@@ -99,7 +98,7 @@ class Offer:
         """Checks that need the models' files; loads nothing. Raises Unavailable or BadInput."""
         config = configs[0][1]
         # What a baseline needs is part of what its run needs.
-        drafting = [each for _, each in configs if not is_baseline(each)] or [config]
+        drafting = [each for _, each in configs if not each.is_plain] or [config]
         for choice in dict.fromkeys((each.pair, each.method, each.precision) for each in drafting):
             if reasons := self.problems(*choice):
                 raise Unavailable(" ".join(reasons))

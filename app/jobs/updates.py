@@ -12,7 +12,7 @@ from engine.trace.events import Event, Progress, Round
 from engine.trace.trace import Trace, TraceBuilder
 
 SECONDS_BETWEEN_UPDATES = 1 / 6  # more would be more than a browser can draw
-SECONDS_BETWEEN_REPORTS = 1.0  # for those who wait for another visitor's run
+_SECONDS_BETWEEN_REPORTS = 1.0  # for those who wait for another visitor's run
 _SECONDS_BETWEEN_PLACES = 0.25  # after which a visitor's place in the queue is read again
 
 
@@ -84,7 +84,7 @@ def stream_live(subscriber: Subscriber, fold: Fold | None = None) -> Iterator[Up
             break
         waiting, now = _waiting(job.place(), progress), time.monotonic()
         # Said again although nothing has changed, because only between two updates can a client cancel.
-        if waiting[0] is not None and (waiting != last_report or now - last >= SECONDS_BETWEEN_REPORTS):
+        if waiting[0] is not None and (waiting != last_report or now - last >= _SECONDS_BETWEEN_REPORTS):
             yield Update(job.name, (), *waiting, fold)
             due, last = time.monotonic() + SECONDS_BETWEEN_UPDATES, now
         last_report = waiting
@@ -107,7 +107,7 @@ def stream_progress(subscriber: Subscriber, fold: Fold) -> Iterator[Update]:
         if words != last_report:
             yield Update(job.name, (), Progress(words), place, fold)
         last_report = words
-        if subscriber.wait(SECONDS_BETWEEN_REPORTS):
+        if subscriber.wait(_SECONDS_BETWEEN_REPORTS):
             break
     if not subscriber.has_left:
         job.raise_error()

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import gradio as gr
 
-from app.jobs.baseline import baseline_of, is_baseline, with_baseline
+from app.jobs.baseline import with_baseline
 from app.jobs.request import VisitorRequest
 from app.jobs.result_cache import RecordedRun
 from app.jobs.runs import NamedConfigs
@@ -108,12 +108,12 @@ def _with_branch_of(run: Trace, first: Trace) -> Trace:
 
 def repeat_configs(config: RunConfig, count: int, first: int = 2) -> NamedConfigs:
     """Returns the request and its baseline in turn, from the ``first`` measurement to the last."""
-    pairs = [(f"run {n}", config, f"baseline {n}", baseline_of(config)) for n in range(first, count + 1)]
+    pairs = [(f"run {n}", config, f"baseline {n}", config.baseline()) for n in range(first, count + 1)]
     return tuple(named for run, drafting, plain, baseline in pairs for named in ((run, drafting), (plain, baseline)))
 
 
 def _drafting(config: RunConfig) -> RunConfig:
-    if is_baseline(config):
+    if config.is_plain:
         raise BadInput("This was plain decoding; there is nothing to measure again.")
     return config
 

@@ -14,7 +14,7 @@ from functools import partial
 import gradio as gr
 
 from app.form import NAMES, settings
-from app.jobs.baseline import is_baseline, with_baseline
+from app.jobs.baseline import with_baseline
 from app.jobs.request import VisitorRequest
 from app.jobs.result_cache import RecordedRun
 from app.jobs.service import Service
@@ -186,7 +186,7 @@ class LiveRun:
         self._held = "" if run.rounds else lines  # the run before stays on the stage until this one has begun
         if not run.rounds:
             return player_feed.say(*status)
-        numbers = tiles.live(run, self._totals["baseline"], measuring=not is_baseline(self.config))
+        numbers = tiles.live(run, self._totals["baseline"], measuring=not self.config.is_plain)
         return self._feed.add(f"{lines}{numbers}\n{player_feed.status(*status)}")
 
     def finish(self, seconds: int) -> str:
@@ -237,7 +237,7 @@ class LiveRun:
             return "quiet", "Stopped. The rounds so far stay."
         if shared := tiles.sharing_sentence(run, self._others):
             return "quiet", shared
-        if is_baseline(self.config):
+        if self.config.is_plain:
             return "quiet", "This was plain decoding. Choose a method and a draft length to compare it."
         if baseline is None or tiles.speedup(run, baseline) is None:
             return "quiet", "Stopped before the baseline was measured, so there is no speedup to show."

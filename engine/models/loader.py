@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from transformers import GenerationConfig
 
+from engine.config import ROUNDED
 from engine.device import out_of_memory
 from engine.errors import Unavailable, quantity
 from engine.models.decoder.config import check_fields, head_size, unsupported_reason
@@ -26,7 +27,6 @@ from engine.weights.byte_order_marks import hide_byte_order_marks
 # The type of activations, keys and values. int8 and int4 are for CPUs; products round their inputs to 8 bits there.
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16, "int8": torch.float32,
               "int4": torch.float32}  # fmt: skip
-ROUNDED = {"int8": 8, "int4": 4}  # bits of the weights
 
 
 def device_name(device: str) -> str:

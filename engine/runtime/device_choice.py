@@ -2,9 +2,9 @@
 
 import torch
 
-from engine.config import AUTO
+from engine.config import AUTO, ROUNDED
 from engine.errors import BadInput, Unavailable
-from engine.models.loader import DTYPES, ROUNDED
+from engine.models.loader import DTYPES
 from engine.models.onnx import session as onnx_session
 from engine.weights.precision_choice import usual_precision
 from engine.weights.specs import ModelSpec

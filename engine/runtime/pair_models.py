@@ -9,15 +9,16 @@ from typing import cast
 
 import torch
 
+from engine.config import ROUNDED
 from engine.device import return_memory
-from engine.errors import Unavailable
+from engine.errors import Unavailable, percent
 from engine.files import ProgressCallback, cache_root, gigabytes, read_json, write_file
 from engine.models.decoder.prompt_cache import PromptCache, prompt_cache_limit
 from engine.models.decoder.rounding_check import moved_probability
 from engine.models.decoder.runner import DecoderRunner
 from engine.models.decoder.transformers_config import load_config
 from engine.models.heads.loader import load_head, runner_of
-from engine.models.loader import ROUNDED, LoadedModel, load_model, runs_in_onnx
+from engine.models.loader import LoadedModel, load_model, runs_in_onnx
 from engine.models.onnx import session as onnx_session
 from engine.weights.checkpoint_dir import weights_hash
 from engine.weights.preflight import available_memory
@@ -91,7 +92,7 @@ class PairModels:
                     self.hashes[draft.folder] += f"-{precision}"
                 return draft
             draft.runner.close()
-            reason = f"in {precision} it would move {moved:.0%} of its probability to other words."
+            reason = f"in {precision} it would move {percent(moved)} of its probability to other words."
         except Unavailable as error:
             reason = str(error)
         self._check_memory(f"The draft {spec.name}", spec.memory("fp32"))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from string import Template
 from typing import Any
 
-from engine.config import AUTO, METHODS, NGRAM_LONGEST, draft_of
+from engine.config import AUTO, METHODS, NGRAM_LONGEST, draft_of, is_plain
 from engine.files import ASSETS
 from engine.trace.load_schedule import LoadSchedule
 
@@ -117,7 +117,7 @@ def lead(choice: Choice, origin: str) -> str:
     """Returns a sentence about the draft length. ``origin``: the origin of the setting."""
     if choice.method == AUTO:
         return "Press Run or choose a method: auto takes the best drafter for each round."
-    if _plain(choice):
+    if is_plain(choice.method, choice.gamma):
         return f"Plain decoding, {origin}, needs no configuration."
     drafting = METHODS[choice.method].title if choice.method in METHODS else choice.method
     if isinstance(choice.gamma, int):
@@ -128,13 +128,9 @@ def lead(choice: Choice, origin: str) -> str:
     return f"{fixed}; it gets {TYPICAL} until a run shows which length it drafts with."
 
 
-def _plain(choice: Choice) -> bool:
-    return choice.method == "none" or choice.gamma == 0
-
-
 def _answer(target: Target, choice: Choice) -> dict:
     line = {"name": target.name, "version": target.version} | _record(target, choice)
-    if _plain(choice):
+    if is_plain(choice.method, choice.gamma):
         return line | {"note": "Nothing to configure: plain decoding is what it does by itself."}
     method = choice.recipe
     why = target.missing.get(method) or ("" if method in target.recipes else target.missing.get("others"))

@@ -24,7 +24,7 @@ from engine.weights.head_kinds import HEAD_KINDS, other_drafter, own_name
 TOKENIZERS = ("tokenizer.json", "tekken.json", "tokenizer.model", "vocab.json")
 MANIFEST = "speclens.json"  # in folders that were prepared here: file sizes and the hash of the weights
 AGAIN = "`python -m engine fetch`, with the name of the pair, downloads it again."
-_INDEX = "model.safetensors.index.json"
+INDEX = "model.safetensors.index.json"
 _MAX_HEADER = 100_000_000
 UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, struct.error)  # from a bad header or index
 _NOT_LOADED = {"embed_tokens.weight", "d2t", "t2d"}  # in a head: the target's embedding, and maps of words
@@ -38,8 +38,8 @@ def weight_files(folder: Path) -> list[Path]:
         return gguf_files(folder)
     if (folder / "model.safetensors").is_file():
         return [folder / "model.safetensors"]
-    if (folder / _INDEX).is_file():
-        shards = json.loads((folder / _INDEX).read_text(encoding="utf-8-sig"))["weight_map"].values()
+    if (folder / INDEX).is_file():
+        shards = json.loads((folder / INDEX).read_text(encoding="utf-8-sig"))["weight_map"].values()
         if not all(Path(shard).name == shard for shard in shards):
             raise ValueError("shards lie beside their index")
         return [folder / shard for shard in sorted(set(shards))]
@@ -92,7 +92,7 @@ def missing(folder: Path) -> str | None:
     try:
         files = weight_files(folder)
     except (ValueError, KeyError, TypeError, AttributeError):
-        return f"{folder / _INDEX} is damaged."
+        return f"{folder / INDEX} is damaged."
     if not files:
         return f"{folder} has no safetensors weights."
     if not head_method(folder) and not any((folder / name).is_file() for name in TOKENIZERS):

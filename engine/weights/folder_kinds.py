@@ -1,6 +1,6 @@
 """Says what a folder, or a repository of the hub, holds that nothing here can load, and what to do about it.
 
-A kind that its files give away is a row of `FORMATS`, a way of rounding one of `ROUNDED`; the rest are functions of
+A kind that its files give away is a row of `FORMATS`, a way of rounding one of `ROUNDINGS`; the rest are functions of
 `CHECKS`, which are called in order. Reads names, sizes and small text files; knows neither torch nor
 transformers.
 """
@@ -47,7 +47,7 @@ _NO_WEIGHTS = ("training_args.bin", "optimizer.*", "scheduler.*", "rng_state*", 
                "*.txt", "*.md", "*.jinja", "*.model", "*.tiktoken", "*.png", "*.jpg")  # fmt: skip
 
 # The kinds of rounding that transformers reads (5.23), and the packages that it needs for them beside accelerate.
-ROUNDED = {
+ROUNDINGS = {
     "GPTQ": "optimum gptqmodel", "AWQ": "gptqmodel", "bitsandbytes": "bitsandbytes",
     "compressed-tensors": "compressed-tensors", "FP8": "", "MXFP4": "", "MXFP8": "", "BitNet": "",
     "FBGEMM_FP8": "fbgemm-gpu", "torchao": "torchao", "HQQ": "hqq", "Quanto": "optimum-quanto", "AQLM": "aqlm",
@@ -168,7 +168,7 @@ def _rounding(c: Contents) -> Problem:
     else:
         endings = (name for end, name in _TENSORS.items() if any(tensor.endswith(end) for tensor in c.tensors))
         name = next((f"{name}, but its config.json does not say so" for name in endings), None)
-    packages = [*ROUNDED[name].split(), "accelerate"] if name in ROUNDED else []
+    packages = [*ROUNDINGS[name].split(), "accelerate"] if name in ROUNDINGS else []
     absent = " ".join(package for package in packages if not _is_installed(package))
     if not name or (packages and not absent):
         return None
@@ -179,7 +179,7 @@ def _rounding(c: Contents) -> Problem:
 
 
 def _method(described: dict) -> str:
-    """Names how weights were rounded, in the words of `ROUNDED` where transformers reads them."""
+    """Names how weights were rounded, in the words of `ROUNDINGS` where transformers reads them."""
     method = described.get("quant_method")
     if method is None and any(described.get(f"load_in_{bits}bit") for bits in (4, 8)):
         return "bitsandbytes"
@@ -187,7 +187,7 @@ def _method(described: dict) -> str:
         is_of_mlx = {"group_size", "bits"} <= described.keys()
         return "MLX, which only MLX reads" if is_of_mlx else "a method that its config.json does not name"
     unknown = f"{str(method)[:40]!r}, which transformers does not know"
-    return next((name for name in ROUNDED if name.lower() == method), unknown)
+    return next((name for name in ROUNDINGS if name.lower() == method), unknown)
 
 
 def rounding_problem(where: str, config: dict) -> str | None:

@@ -1,5 +1,6 @@
 """Chooses the precision that `auto` means, and tells whether a model's weights can be rounded."""
 
+from engine.config import ROUNDED
 from engine.files import read_json
 from engine.weights import hub
 from engine.weights.eight_bits import GROUP, is_read_here
@@ -23,7 +24,7 @@ def usual_precision(model: ModelSpec | None, kind: str) -> str:
 def offered_precisions(model: ModelSpec, device: str) -> tuple[str, ...]:
     """Returns the precisions in which this device can run a target."""
     names = DEVICE_PRECISIONS[device.split(":")[0]]
-    return names if can_be_rounded(model) else tuple(name for name in names if name not in ("int8", "int4"))
+    return names if can_be_rounded(model) else tuple(name for name in names if name not in ROUNDED)
 
 
 def can_be_rounded(model: ModelSpec) -> bool:

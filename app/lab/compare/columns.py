@@ -28,10 +28,6 @@ class Column:
         return self.trace is not None and bool(self.trace.rounds)
 
     @property
-    def plain(self) -> bool:
-        return self.config.method == "none" or self.config.gamma == 0
-
-    @property
     def gamma(self) -> int | str | None:
         return self.config.gamma
 
@@ -56,7 +52,7 @@ class Column:
 
     @property
     def name(self) -> str:
-        if self.plain:
+        if self.config.is_plain:
             return "Plain decoding"
         config, method = self.config, TITLES.get(self.config.method, self.config.method)
         if config.method == AUTO and self.trace and self.trace.started.method != AUTO:
@@ -83,7 +79,7 @@ class RecordedColumn(Column):
 
     @property
     def name(self) -> str:
-        return servers.title(self.trace.started.server) + (", no drafts seen" if self.plain else "")
+        return servers.title(self.trace.started.server) + (", no drafts seen" if self.config.is_plain else "")
 
     @property
     def setting(self) -> str:

@@ -26,8 +26,8 @@ from engine.tools.exactness.results import (
 )
 
 SECONDS = 8.0  # the length of one unit; then another visitor has a turn
-SECONDS_BETWEEN_REPORTS = 0.5
-BATCH = 10  # runs of the toy between two looks at the clock; those of a real pair take long enough
+_SECONDS_BETWEEN_REPORTS = 0.5
+BATCH = 10  # runs of the toy between two looks at the clock; a run of a real pair takes long enough
 TOY_PROMPT = "sun"
 # Settings of the toy that reveal mistakes which its first settings hide. One u used twice needs a residual with two
 # words, which occurs after "rain"; at temperature 1 rain is frequent. With two words left (top-k 2) the second sibling
@@ -39,8 +39,8 @@ REVEALING: Mapping[str, Mapping[str, float]] = {
 
 
 def rules_of(pair: str) -> list[str]:
-    """Lists the right rule for single tokens, and its mistakes with a toy or with a real pair. Those of block
-    verification show in settings of their own (tests/engine/tools/exactness/test_mutants.py)."""
+    """Lists the right rule for single tokens, and its mistakes with a toy or with a real pair. Mistakes of
+    block verification show in settings of their own (tests/engine/tools/exactness/test_mutants.py)."""
     kinds = {name: mistake for name, mistake in MISTAKES.items() if mistake.acceptance == "token"}
     return [RIGHT, *(name for name, m in kinds.items() if (m.toy == pair if pair in TOYS else m.on_pairs))]
 
@@ -187,7 +187,7 @@ def _unit(test: RuleTest, earlier: RuleReport | None, engine, cancelled: Callabl
         if draws.runs > reported and (is_over or now >= due):
             reported = draws.runs
             yield _report(lab, test, law, draws, words)
-            due = time.monotonic() + max(SECONDS_BETWEEN_REPORTS, 5 * (time.monotonic() - now))
+            due = time.monotonic() + max(_SECONDS_BETWEEN_REPORTS, 5 * (time.monotonic() - now))
         if is_over:
             return
     if draws.runs > reported:  # stopped

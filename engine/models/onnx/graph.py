@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
+from engine.config import ROUNDED
 from engine.models.tensors.grouped import (
     GROUP,
     VOCABULARY,
@@ -28,7 +29,6 @@ from engine.models.tensors.weight_file import WeightFile
 
 MS = "com.microsoft"
 FLOAT, INT32, INT64 = TensorProto.FLOAT, TensorProto.INT32, TensorProto.INT64
-BITS = {"int8": 8, "int4": 4}
 DRAFTS = "int8"  # the precision of heads
 _OPSETS = {"": 21, MS: 1}
 _IR_VERSION = 10
@@ -64,8 +64,8 @@ class Weights:
         they are not stored in groups, by default as many as the precision has."""
         if self.precision == "fp32":
             return torch.cat([self._read(name, (size, width)) for name, size in rows.items()])
-        check_groups(width, BITS[self.precision])
-        bits = bits or BITS[self.precision]
+        check_groups(width, ROUNDED[self.precision])
+        bits = bits or ROUNDED[self.precision]
         return read_grouped(self.reader, {name: (size, width) for name, size in rows.items()}, bits)
 
     def _read(self, name: str, shape: tuple[int, ...]) -> torch.Tensor:
@@ -215,7 +215,7 @@ def rounded_matrix(weight: torch.Tensor | GroupedWeight, precision: str) -> torc
     """Returns a weight [N, K] as `Graph.linear` takes it in this precision; one that is in groups already stays."""
     if isinstance(weight, GroupedWeight):
         return weight
-    return weight.float() if precision == "fp32" else GroupedWeight.round(weight, BITS[precision])
+    return weight.float() if precision == "fp32" else GroupedWeight.round(weight, ROUNDED[precision])
 
 
 def eight_bits(weight: GroupedWeight) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from engine.config import ROUNDED
 from engine.device import return_memory
 from engine.models.decoder.attention import HostSequenceSlice, rotary_frequencies
 from engine.models.decoder.kv_cache import KVCache
@@ -28,7 +29,7 @@ from engine.models.tensors.gguf_reader import open_weights
 from engine.models.tensors.grouped import GroupedWeight
 from engine.weights.preflight import available_memory
 
-ONNX_PRECISIONS = ("fp32", "int8", "int4")
+ONNX_PRECISIONS = ("fp32", *ROUNDED)
 _PREPACKING = 1.5  # times the weights: as ONNX Runtime packs them, and some room for runs
 _PROBED, _PROBES = 24, (12, 1, 2, 3, 5, 8)  # tokens before, and widths of, the passes that are compared at load
 _CHUNKS = (*(8 * [1]), 7, 9)  # sizes in which the tokens before are read; a single row may agree by chance

@@ -23,6 +23,7 @@ from functools import cache
 import numpy as np
 import torch
 
+from engine.config import ROUNDED
 from engine.device import out_of_memory
 from engine.errors import BadInput, Unavailable
 from engine.weights.container_limits import cpu_limit
@@ -83,7 +84,7 @@ def _problem() -> str | None:
     if tuple(int(part) for part in onnxruntime.__version__.split(".")[:2]) < _OLDEST:
         return f"ONNX Runtime {onnxruntime.__version__} is too old; run `pip install -U onnxruntime`."
     try:
-        wrong = [precision for precision in ("fp32", "int8", "int4") if not _agrees(precision)]
+        wrong = [precision for precision in ("fp32", *ROUNDED) if not _agrees(precision)]
     except Exception as error:  # a build without an operator says so in many ways
         return f"This build of ONNX Runtime lacks an operator ({_first_line(error)})."
     return f"ONNX Runtime multiplies wrongly on this processor ({', '.join(wrong)})." if wrong else None
@@ -107,12 +108,12 @@ def _first_line(error: BaseException) -> str:
 
 
 def _agrees(precision: str) -> bool:
-    from engine.models.onnx.graph import BITS, FLOAT, Graph
+    from engine.models.onnx.graph import FLOAT, Graph
     from engine.models.tensors.grouped import GroupedWeight
 
     draw = torch.Generator().manual_seed(0)
     weight, x = torch.randn(48, 64, generator=draw) / 8, torch.randn(3, 64, generator=draw)
-    stored = weight if precision == "fp32" else GroupedWeight.round(weight, BITS[precision])
+    stored = weight if precision == "fp32" else GroupedWeight.round(weight, ROUNDED[precision])
     graph = Graph(precision)
     graph.linear(graph.input("x", FLOAT, ["W", 64]), "y", stored)
     graph.output("y", ["W", 48])

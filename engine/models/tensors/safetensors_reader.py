@@ -12,7 +12,7 @@ from safetensors import SafetensorError, safe_open
 
 from engine.errors import Unavailable
 from engine.models.tensors.grouped import GROUP, GroupedWeight, row_ranges
-from engine.weights.checkpoint_dir import weight_files
+from engine.weights.checkpoint_dir import INDEX, weight_files
 from engine.weights.eight_bits import SCALE, ZERO
 
 _PREFIX = "model."  # a file that was saved from the model below its output layer leaves it out
@@ -39,7 +39,7 @@ class TensorReader:
         try:
             files = [self.folder / file] if file else weight_files(self.folder)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise self._damage("model.safetensors.index.json") from error
+            raise self._damage(INDEX) from error
         return [each.name for each in files] or ["model.safetensors"]
 
     def _refuse_unlike(self, name: str, file: str) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import torch
 
+from engine.config import ROUNDED
 from engine.files import ProgressCallback, cache_root, write_file
 from engine.runtime.engine import Engine, load_engine
 from engine.tools.bench.benchmark import greedy_answers
@@ -17,7 +18,7 @@ from engine.tools.bench.metrics import table
 from engine.tools.bench.prompts import Prompt
 from engine.weights.rounding_distances import Distance
 
-REFERENCE, ROUNDED = "fp32", ("int8", "int4")
+REFERENCE = "fp32"
 
 
 def measure(

@@ -54,7 +54,7 @@ def run_pairs(engine: Engine, configs: Sequence[RunConfig]) -> list[Pair]:
     """Runs each of ``configs`` and plain decoding of it, in turn, and returns both."""
     pairs = []
     for turn, config in enumerate([replace(configs[0], max_new_tokens=16), *configs]):
-        plain = replace(config, method=BASELINE, gamma=0)
+        plain = config.baseline()
         order = (config, plain) if turn % 2 else (plain, config)
         traces = {each: fold(engine.run(each)) for each in dict.fromkeys(order)}
         pairs.append((traces[plain], traces[config]))

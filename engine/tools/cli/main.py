@@ -39,7 +39,7 @@ REPORTED = ("torch", "onnxruntime", "transformers", "gradio")  # packages that -
 
 
 def _print_versions(is_wanted: bool):
-    """Prints the project's version and those of the packages a report of a fault needs; loads none of them."""
+    """Prints the versions of the project and of the packages that a report of a fault needs; loads none of them."""
     if is_wanted:
         typer.echo(f"SpecLens {__version__}, Python {platform.python_version()}")
         for package in REPORTED:
@@ -147,11 +147,10 @@ def run(
     from engine.trace.trace import save
 
     out = screen()
-    compare = compare and config.method != "none" and config.gamma != 0
-    plain = replace(config, method="none", gamma=0)
+    compare = compare and not config.is_plain
     with closing(Worker(device, precision)) as worker:  # at any end, because its thread would outlive the program
         if compare:  # else the run would pay for what the baseline finds warm
-            for each in (plain, config):
+            for each in (config.baseline(), config):
                 _follow(worker.submit([("warm-up", replace(each, max_new_tokens=min(16, max_new_tokens)))]))
         result = _follow(worker.submit([("run", config)]), console.RoundPrinter(out))
         console.print_result(out, result)
@@ -161,7 +160,7 @@ def run(
         if result.finished.reason == "cancelled":
             raise KeyboardInterrupt
         if compare:
-            baseline = _follow(worker.submit([("baseline", plain)]))
+            baseline = _follow(worker.submit([("baseline", config.baseline())]))
             if baseline.finished.reason == "cancelled":
                 raise KeyboardInterrupt
             console.comparison(out, result, baseline)

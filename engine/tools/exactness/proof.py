@@ -109,7 +109,7 @@ class EngineSubject:
         return _together(self.open_batch(len(seeds)), configs)
 
     def plain(self, sampling: SamplingParams, seed: int) -> list[Round]:
-        return self._rounds(replace(self._config(sampling), method="none", gamma=0, seed=seed))
+        return self._rounds(replace(self._config(sampling), seed=seed).baseline())
 
     def constrained_runs(self) -> tuple[Law, Runs, int]:
         config = self._config(self.sampling, _LETTERS)

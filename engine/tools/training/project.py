@@ -13,15 +13,16 @@ import torch
 from pydantic import TypeAdapter
 from transformers import AutoConfig
 
-from engine.config import AUTO
+from engine.config import AUTO, ROUNDED
 from engine.errors import BadInput, Unavailable
 from engine.files import write_file
 from engine.models.decoder.config import unsupported_reason
 from engine.models.decoder.runner import DecoderRunner
 from engine.models.decoder.transformers_config import load_tokenizer
-from engine.models.loader import ROUNDED, LoadedModel, load_model
+from engine.models.loader import LoadedModel, load_model
 from engine.models.onnx.llama import OnnxLlama
 from engine.runtime.device_choice import choose_device, choose_precision
+from engine.tools.bench.prompts import SHIPPED
 from engine.tools.training import dataset as sample_file
 from engine.tools.training import hidden_states as feature_file
 from engine.tools.training.block_student import BlockStudent
@@ -30,7 +31,7 @@ from engine.tools.training.distil import Recipe
 from engine.tools.training.exported_draft import is_exported, start_from, words_of_draft
 from engine.tools.training.generate import read_folder
 from engine.tools.training.hidden_states import Features
-from engine.tools.training.prompts import EVALUATION, evaluated_in
+from engine.tools.training.prompts import evaluated_in
 from engine.tools.training.students import EagleStudent, LmShape, new_lm, student_class
 from engine.tools.training.teacher import Teacher
 from engine.weights.catalogue import get_pair
@@ -106,7 +107,7 @@ class TrainingProject:
         prompts = tokenizer.batch_decode([samples.prompt(i) for i in range(len(samples))])
         if wrong := sum(evaluated_in(text) is not None for text in prompts):
             raise BadInput(
-                f"{wrong} of the samples answer prompts of {EVALUATION.name}, which measure drafts; leave them out."
+                f"{wrong} of the samples answer prompts of {SHIPPED.name}, which measure drafts; leave them out."
             )
         return samples
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from jinja2 import TemplateError
 
 from engine.errors import BadInput
-from engine.files import ASSETS, disk_errors, write_atomically
-from engine.tools.bench.prompts import read_prompts
+from engine.files import disk_errors, write_atomically
+from engine.tools.bench.prompts import SHIPPED, read_prompts
 
 if TYPE_CHECKING:
     from engine.tools.training.batched_sampler import BatchedSampler
@@ -97,15 +97,12 @@ def is_usable(text: str, tokenizer) -> bool:
     return len(text) >= _SHORTEST and not special and "\ufffd" not in text
 
 
-EVALUATION = ASSETS / "data" / "prompts.jsonl"  # drafts are measured on these, so none is trained on them
-
-
 def _words(text: str) -> str:
     """Returns a text's words alone, so that neither case nor punctuation nor white space tells two texts apart."""
     return " ".join(re.findall(r"\w+", text.lower()))
 
 
-_EVALUATED = {_words(prompt.text): prompt.text for prompt in read_prompts(EVALUATION)}
+_EVALUATED = {_words(prompt.text): prompt.text for prompt in read_prompts(SHIPPED)}
 
 
 def evaluated_in(text: str) -> str | None:
@@ -152,5 +149,5 @@ def read_texts(path: Path) -> list[str]:
         raise BadInput(f"The prompts {path} cannot be read; make some with `python -m engine training prompts`.")
     texts = [prompt.text for prompt in read_prompts(path)]
     for text in filter(None, map(evaluated_in, texts)):
-        raise BadInput(f"{path} holds {text[:60]!r}…, which measures drafts ({EVALUATION.name}); leave it out.")
+        raise BadInput(f"{path} holds {text[:60]!r}…, which measures drafts ({SHIPPED.name}); leave it out.")
     return texts

@@ -18,12 +18,11 @@ from engine.models.tensors.grouped import GroupedWeight
 from engine.models.tensors.safetensors_reader import TensorReader
 from engine.tools.training.export import replace_folder
 from engine.tools.training.kinds import check_bits
-from engine.weights.checkpoint_dir import damage, head_method, missing, weight_files
+from engine.weights.checkpoint_dir import INDEX, damage, head_method, missing, weight_files
 from engine.weights.eight_bits import GROUP, SCALE, WEIGHTS
 from engine.weights.head_kinds import HEAD_KINDS
 
 _LARGEST = 9_900_000  # bytes of tensors in a file: hosts of git refuse files of 10 MB
-_INDEX = "model.safetensors.index.json"
 
 
 def convert(source: Path, out: Path, bits: int, target: Path | None = None) -> None:
@@ -39,7 +38,7 @@ def convert(source: Path, out: Path, bits: int, target: Path | None = None) -> N
 
 
 def _write(source: Path, work: Path, bits: int, method: str, target: Path | None) -> None:
-    replaced = {*weight_files(source), source / _INDEX}
+    replaced = {*weight_files(source), source / INDEX}
     for file in source.iterdir():
         if file.is_file() and file not in replaced:
             shutil.copyfile(file, work / file.name)
@@ -104,7 +103,7 @@ def _write_shards(tensors: dict[str, torch.Tensor], folder: Path) -> None:
         save_file(shard, folder / file, {"format": "pt"})
         where |= dict.fromkeys(shard, file)
     index = {"metadata": {"total_size": sum(t.nbytes for t in tensors.values())}, "weight_map": where}
-    (folder / _INDEX).write_text(json.dumps(index, indent=1) + "\n", encoding="utf-8")
+    (folder / INDEX).write_text(json.dumps(index, indent=1) + "\n", encoding="utf-8")
 
 
 def quantization_config(layers: Sequence[str], ignored: Sequence[str] = ()) -> dict:

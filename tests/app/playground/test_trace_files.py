@@ -16,7 +16,6 @@ from sample_traces import constrained, small
 from tiny_pairs import request
 
 from app.form import NAMES, defaults, settings
-from app.jobs.baseline import baseline_of
 from app.jobs.service import Service
 from app.jobs.visitor import Session
 from app.playground import html_export, trace_files
@@ -178,7 +177,7 @@ def test_a_saved_run_opens_with_its_baseline_for_every_method(real_folder, tmp_p
     engine = load_engine("smollm2-135m", "cpu", "fp32")
     for method in engine.methods[1:]:
         config = request("smollm2-135m", method, gamma="auto", max_new_tokens=4)
-        run, baseline = (fold(engine.run(each)) for each in (config, baseline_of(config)))
+        run, baseline = (fold(engine.run(each)) for each in (config, config.baseline()))
         paths = [file(tmp_path, to_json(trace), f"{i}.json") for i, trace in enumerate((baseline, run))]
         assert read_session(paths) == Session(run, baseline), method
 

@@ -14,12 +14,13 @@ from tiny_models import onnx_runner_of, write
 from tiny_pairs import model_folder
 from transformers import LlamaConfig
 
+from engine.config import ROUNDED
 from engine.errors import BadInput
 from engine.models.decoder.llama import LlamaModel
 from engine.models.decoder.runner import DecoderRunner, Tokens
 from engine.models.loader import load_model
 from engine.models.onnx import session as onnx_session
-from engine.models.onnx.graph import BITS, FLOAT, Graph, eight_bits
+from engine.models.onnx.graph import FLOAT, Graph, eight_bits
 from engine.models.onnx.llama import ONNX_PRECISIONS, OnnxLlama
 from engine.models.onnx.session import OnnxSession
 from engine.models.tensors.gguf_reader import open_weights
@@ -177,7 +178,7 @@ def test_a_rounded_model_is_that_of_the_rounded_weights(tmp_path, precision, nam
     """Torch computes it in fp32; only the rounding of inputs remains. The embedded model's KL is in
     test_real_model.py."""
     model = write(tmp_path, name, **WIDE)
-    rounded = RoundedReader(open_weights(tmp_path, torch.float32, "cpu"), BITS[precision])
+    rounded = RoundedReader(open_weights(tmp_path, torch.float32, "cpu"), ROUNDED[precision])
     plain = DecoderRunner(LlamaModel(tmp_path, model.config, torch.float32, "cpu", weights=rounded))
     logits, right = (after(each, 9, [24]) for each in (onnx_runner_of(tmp_path, model, precision), plain))
     assert 0 < (logits - right).std() < 0.1 * right.std()

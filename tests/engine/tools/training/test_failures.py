@@ -264,7 +264,7 @@ def test_prompts_that_leave_no_room_can_be_put_right(root, tmp_path):
 
 def test_a_prompt_that_measures_drafts_trains_none(root, tmp_path):
     """Neither as a prompt to answer nor as a reply from elsewhere."""
-    text = read_prompts(prompts.EVALUATION)[0].text
+    text = read_prompts(prompts.SHIPPED)[0].text
     for held in (text, f"  {text.upper()}\n", f"Rewrite this in the past tense:\n\n{text}"):
         (tmp_path / "some.jsonl").write_text(json.dumps({"prompt": "x"}) + "\n" + json.dumps({"prompt": held}) + "\n")
         refused("which measures drafts", root, "sample", "--prompts", tmp_path / "some.jsonl", work=tmp_path / "work")
