@@ -23,17 +23,12 @@ def thresholds(p: torch.Tensor, epsilon: float, delta: float) -> torch.Tensor:
 
 def typical_chain(p, q, tokens, u, u_closing, epsilon: float, delta: float) -> Verdict:
     """Verifies a chain; neither q nor u plays a part."""
-    return verify_typical(p, tokens, None, u_closing, epsilon, delta)
+    return typical_tree(p, q, tokens, None, u, u_closing, epsilon, delta)
 
 
 def typical_tree(p, q, tokens, parents, u, u_closing, epsilon: float, delta: float) -> Verdict:
-    """Verifies a tree; neither q nor u plays a part."""
-    return verify_typical(p, tokens, parents, u_closing, epsilon, delta)
-
-
-def verify_typical(p, tokens, parents, u_closing, epsilon: float, delta: float) -> Verdict:
     """Verifies a chain (``parents`` None) or a tree, of which the longest accepted path counts, the likelier one of two
-    as long. Siblings that are accepted as well, but not on it, count as untested."""
+    as long. Siblings that are accepted as well, but not on it, count as untested. Neither q nor u plays a part."""
     N = len(tokens)
     if N == 0:
         return verify_chain(p, None, tokens, u_closing[:0], u_closing)

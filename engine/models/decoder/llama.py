@@ -92,21 +92,18 @@ class LlamaModel(LlamaSizes):
     def _layer(self, weights, at: str) -> Layer:
         E, heads, shared = self.config.hidden_size, self.H * self.D, self.K * self.D
 
-        def product(sizes: dict[str, int], width: int) -> Linear:
-            return fuse(weights, {f"{at}{name}_proj": rows for name, rows in sizes.items()}, width)
-
         def optional(name: str, size: int):
             return weights(at + name, (size,)) if at + name in weights else None
 
         return Layer(
             weights(at + "input_layernorm.weight", (E,)),
-            product({"self_attn.q": heads, "self_attn.k": shared, "self_attn.v": shared}, E),
+            fuse(weights, at, {"self_attn.q": heads, "self_attn.k": shared, "self_attn.v": shared}, E),
             optional("self_attn.q_norm.weight", self.D),
             optional("self_attn.k_norm.weight", self.D),
-            product({"self_attn.o": E}, heads),
+            fuse(weights, at, {"self_attn.o": E}, heads),
             weights(at + "post_attention_layernorm.weight", (E,)),
-            product({"mlp.gate": self.inner, "mlp.up": self.inner}, E),
-            product({"mlp.down": E}, self.inner),
+            fuse(weights, at, {"mlp.gate": self.inner, "mlp.up": self.inner}, E),
+            fuse(weights, at, {"mlp.down": E}, self.inner),
         )
 
     def embedding(self, ids: torch.Tensor) -> torch.Tensor:

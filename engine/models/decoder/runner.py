@@ -74,12 +74,12 @@ class Runner(Protocol):
     @property
     def captured(self) -> bool:
         """Whether passes are CUDA graphs, one for each width."""
-        ...
+        return False
 
     @property
     def same_bits(self) -> bool | None:
         """Whether a row was found to have the same bits in every pass; None where it was not tried."""
-        ...
+        return None
 
     def reset(self, capacity: int) -> None:
         """Empties the cache and makes room for ``capacity`` tokens. Raises BadInput beyond the context length."""
@@ -99,7 +99,7 @@ class Runner(Protocol):
     def forward_many(self, batch: Sequence[Tokens]) -> list[torch.Tensor | None]:
         """Appends tokens to several sequences of this model, in one pass where it can. Returns the logits [W, V] of
         each, None where they are not wanted."""
-        ...
+        return [tokens.alone() for tokens in batch]
 
     def memory(self, capacity: int) -> int:
         """Returns the bytes that `reset` takes for ``capacity`` tokens."""
@@ -109,6 +109,7 @@ class Runner(Protocol):
         """Appends ``total`` tokens in several passes and returns the result of ``body(step)``. ``step(ids, offset)``
         gives the last row's logits [1, V] and features; ``offset``: tokens appended before in this loop. The caller
         rolls back if the body appended fewer. On CUDA the loop is one captured graph per ``key``."""
+        return body(lambda ids, offset: (self.forward(ids, last=True), None))
 
     def rollback(self, length: int) -> None:
         """Discards all tokens from ``length`` on."""

@@ -8,7 +8,7 @@ context. Where transformers' `generate` then reads the whole text again, this ru
 ends at the original context.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from copy import copy
 from pathlib import Path
 from typing import Any, cast
@@ -19,7 +19,7 @@ from transformers.utils import logging as transformers_logging
 
 from engine.device import out_of_memory
 from engine.errors import EngineError, Unavailable
-from engine.models.decoder.runner import Tokens, check_capacity
+from engine.models.decoder.runner import Runner, check_capacity
 from engine.models.decoder.unread_tensors import is_harmless, is_of_another_part
 from engine.models.decoder.unread_tensors import surplus as surplus_problem
 from engine.models.tensors.gguf_reader import open_weights
@@ -33,12 +33,10 @@ _REREADS = ("phi3", "phimoe", "phi4_multimodal")  # whose generate reads the tex
 _TOLERANCE = {torch.float32: 1e-3, torch.float16: 0.1, torch.bfloat16: 0.5}
 
 
-class TransformersRunner:
-    """Chains only: trees need an attention mask that not every architecture takes."""
+class TransformersRunner(Runner):
+    """Chains only, and one sequence in a pass: trees and padding need a mask that not every architecture takes."""
 
     trees = False
-    captured = False
-    same_bits = None
 
     def __init__(self, folder: Path, dtype: torch.dtype, device: str):
         self.model: Any = load_transformers(folder, dtype, device)
@@ -139,9 +137,6 @@ class TransformersRunner:
         twin.cache = None
         return twin
 
-    def forward_many(self, batch: Sequence[Tokens]) -> list[torch.Tensor | None]:
-        return [tokens.alone() for tokens in batch]  # padding needs a mask, which not every architecture takes
-
     def memory(self, capacity: int) -> int:
         text = self.model.config.get_text_config()
         heads = getattr(text, "num_key_value_heads", None) or text.num_attention_heads
@@ -197,9 +192,6 @@ class TransformersRunner:
             self._is_long = True
         self._seen = seen
         return torch.cat(rows)
-
-    def loop(self, key, total: int, body: Callable):
-        return body(lambda ids, offset: (self.forward(ids, last=True), None))
 
     @torch.inference_mode()
     def rollback(self, length: int) -> None:

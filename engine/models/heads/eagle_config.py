@@ -67,7 +67,7 @@ class EagleConfig(BaseModel):
             raise ValueError("fc_norm and norm_before_fc are two ways to norm the same states; a head has one")
         counts = {self.num_aux_hidden_states, self.num_aux_layers} - {None}
         if counts - {len(self.layers or (0, 0, 0))}:
-            raise ValueError("the number of states that it reads is not that of the layers it names")
+            raise ValueError("it does not read as many states as it names layers")
         return self
 
     def reads(self, layers: int) -> tuple[int, ...]:

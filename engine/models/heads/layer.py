@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 
 from engine.models.decoder.attention import CachedAttention
-from engine.models.tensors.linear import Linear, fuse
+from engine.models.tensors.linear import fuse
 from engine.models.tensors.safetensors_reader import TensorReader
 
 
@@ -14,18 +14,15 @@ class HeadLayer:
     def __init__(self, model, weights: TensorReader, at: str, width: int):
         heads, shared = model.H * model.D, model.K * model.D
 
-        def product(sizes: dict[str, int], width: int) -> Linear:
-            return fuse(weights, {f"{at}{name}_proj": rows for name, rows in sizes.items()}, width)
-
         self.H, self.K, self.D, self.inner, self.eps = model.H, model.K, model.D, model.inner, model.eps
         self.norm_mid = weights(at + "post_attention_layernorm.weight", (model.width,))
-        self.qkv = product({"self_attn.q": heads, "self_attn.k": shared, "self_attn.v": shared}, width)
+        self.qkv = fuse(weights, at, {"self_attn.q": heads, "self_attn.k": shared, "self_attn.v": shared}, width)
         names = [f"{at}self_attn.{side}_norm.weight" for side in "qk"]
         has_norms = any(name in weights for name in names)
         self.norms = [weights(name, (model.D,)) for name in names] if has_norms else None
-        self.out = product({"self_attn.o": model.width}, heads)
-        self.gate_up = product({"mlp.gate": model.inner, "mlp.up": model.inner}, model.width)
-        self.down = product({"mlp.down": model.width}, model.inner)
+        self.out = fuse(weights, at, {"self_attn.o": model.width}, heads)
+        self.gate_up = fuse(weights, at, {"mlp.gate": model.inner, "mlp.up": model.inner}, model.width)
+        self.down = fuse(weights, at, {"mlp.down": model.width}, model.inner)
 
     def __call__(self, x: torch.Tensor, residual: torch.Tensor, attend: CachedAttention, layer: int) -> torch.Tensor:
         """Adds attention over ``x`` and the MLP to ``residual`` [W, E]; ``layer``: its number in the cache."""

@@ -125,7 +125,7 @@ def _count(weights) -> tuple[int, bool]:
     if not count or names not in (shared, shared | own, shared | {ROWS}):
         strange = sorted(names ^ (shared | (own if names & own else set())))[:1] or ["0.0.linear.weight"]
         raise Unavailable(
-            f"The tensors in {weights.folder} are not those of Medusa heads with one layer each: {strange[0]!r} is "
+            f"The tensors in {weights.folder} are not Medusa heads with one layer each: {strange[0]!r} is "
             "missing or too many."
         )
     return count, has_bias

@@ -16,9 +16,11 @@ class Linear:
         return F.linear(x, self.weight, self.bias)
 
 
-def fuse(weights, sizes: dict[str, int], width: int) -> Linear:
-    """Reads products of one input as one; ``sizes``: rows by name. Their biases too, if any of them has one."""
-    weight = torch.cat([weights(f"{name}.weight", (rows, width)) for name, rows in sizes.items()])
-    if not any(f"{name}.bias" in weights for name in sizes):
+def fuse(weights, at: str, sizes: dict[str, int], width: int) -> Linear:
+    """Reads products of one input as one. ``sizes``: the rows of each by its name, without the layer's ``at`` before it
+    and `_proj` after it. Their biases too, if any of them has one."""
+    parts = [(f"{at}{name}_proj", rows) for name, rows in sizes.items()]
+    weight = torch.cat([weights(f"{name}.weight", (rows, width)) for name, rows in parts])
+    if not any(f"{name}.bias" in weights for name, _ in parts):
         return Linear(weight)
-    return Linear(weight, torch.cat([weights(f"{name}.bias", (rows,)) for name, rows in sizes.items()]))
+    return Linear(weight, torch.cat([weights(f"{name}.bias", (rows,)) for name, rows in parts]))

@@ -1,13 +1,13 @@
 """Defines tiny language models whose probabilities are all known, for tests and lessons.
 
-A `ToyLM` is a table: the next token's logits depend on the last two tokens only. `ToyRunner` runs it under the Runner
-protocol, so that the real loop works on it with any drafter. `exact_distribution` enumerates the probability of every
+A `ToyLM` is a table: the next token's logits depend on the last two tokens only. `ToyRunner` runs it as a Runner,
+so that the real loop works on it with any drafter. `exact_distribution` enumerates the probability of every
 output. `weather_pair` is a three-word pair written by hand, with probabilities that can be checked on paper.
 
 Dimension key: V vocabulary, W tokens fed at once, N drafts.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -21,6 +21,7 @@ from engine.decoding.trace_recorder import TraceRecorder
 from engine.drafters import drafter_class
 from engine.drafters.base import Draft, Drafter, DrafterSetup, DraftOffer, DraftPolicy
 from engine.drafters.draft_model import DraftModelDrafter
+from engine.models.decoder.runner import Runner
 from engine.sampling.constraint import GrammarReader
 from engine.sampling.random_streams import DRAFTING
 from engine.sampling.warping import draw, penalise, warp
@@ -96,12 +97,10 @@ def exact_distribution(model: ToyLM, prompt: Sequence[int], length: int, samplin
     return law
 
 
-class ToyRunner:
-    """The Runner protocol over a ToyLM; its "cache" is the list of tokens itself."""
+class ToyRunner(Runner):
+    """A ToyLM as a runner; its "cache" is the list of tokens itself."""
 
     trees = True
-    captured = False
-    same_bits = None
     device = "cpu"
 
     def __init__(self, model: ToyLM, max_length: int = 1 << 20):
@@ -130,14 +129,8 @@ class ToyRunner:
     def fork(self) -> "ToyRunner":
         return ToyRunner(self.model, self.max_length)
 
-    def forward_many(self, batch: Sequence) -> list[torch.Tensor | None]:
-        return [tokens.alone() for tokens in batch]
-
     def memory(self, capacity: int) -> int:
         return 8 * capacity
-
-    def loop(self, key, total: int, body: Callable):
-        return body(lambda ids, offset: (self.forward(ids, last=True), None))
 
     def rollback(self, length: int) -> None:
         assert 0 <= length <= self.length

@@ -8,7 +8,7 @@ import torch
 from chi_squared import CAUGHT
 
 from engine.config import ACCEPTANCE, SamplingParams
-from engine.sampling.typical import thresholds, verify_typical
+from engine.sampling.typical import thresholds, typical_tree
 from engine.tools.exactness.distribution_test import count_outcomes, judge, toy_runs
 from engine.tools.exactness.toy_models import PLAIN, exact_distribution, make_drafter, record_trace, weather_pair
 
@@ -24,7 +24,7 @@ def test_threshold_equals_the_smaller_of_epsilon_and_its_entropy_bound():
 
 def verdict(rows, tokens, parents=None, u=0.5):
     p = torch.tensor(rows)
-    return verify_typical(p, torch.tensor(tokens), parents, torch.full((len(tokens) + 1,), u), 0.09, 0.3)
+    return typical_tree(p, None, torch.tensor(tokens), parents, None, torch.full((len(tokens) + 1,), u), 0.09, 0.3)
 
 
 def test_chain_ends_at_the_first_draft_below_its_threshold():
