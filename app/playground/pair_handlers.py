@@ -11,7 +11,7 @@ from app.ui.method_choices import run_methods
 from app.ui.widgets import SKIP
 from app.views.notice import about_pair
 from engine.config import AUTO
-from engine.errors import EngineError
+from engine.errors import EngineError, percent
 
 UNUSABLE = " (not on this machine)"
 _SHOWN = ("bf16", "fp16", "fp32", "int8", "int4")
@@ -86,7 +86,7 @@ def precision_info(offered: Sequence[str], steps: Mapping[str, float], distances
     if measured:
         info.append(f"Plain tokens a second here: {', '.join(measured)}.")
     for name, each in distances.items():
-        info.append(f"{name} makes fp32's first choice at {each.equal:.1%} of tokens (KL {each.kl:.4f}).")
+        info.append(f"{name} makes fp32's first choice at {percent(each.equal, 1)} of tokens (KL {each.kl:.4f}).")
     return " ".join(info)
 
 

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from app.views.safe_json import encode, short
 from engine.config import AUTO, METHODS
-from engine.errors import quantity
+from engine.errors import percent, quantity
 from engine.trace.events import ACCEPTED, STATUSES, TESTED, Round
 from engine.trace.metrics import (
     PARTS,
@@ -237,7 +237,7 @@ def draw_acceptance(run: Trace, numbers: RunMetrics) -> Figure:
         "customdata": counts,
         "error_y": whiskers([s.high - s.value for s in shares], [s.value - s.low for s in shares], color="@ink"),
         "marker": fill("@accepted"),
-        "hovertemplate": "position %{x}: %{customdata} accepted, %{y:.0%}<extra></extra>",
+        "hovertemplate": "position %{x}: %{customdata} accepted, %{percent(y)}<extra></extra>",
     }
     # Above each interval, because a bar of none accepted has no room, and Plotly makes them smaller in narrow bars.
     labels = points("", places, [short(share.high) for share in shares], mode="text", text=counts,
@@ -301,7 +301,7 @@ def draw_times(run: Trace, numbers: RunMetrics, baseline: Trace | None) -> Figur
         data.append(_stack(part, f"@{part}", run.rounds, times, f"%{{y:.3~g}} ms {part}", patterns[part]))
     layout = axes("round", "ms", barmode="stack", bargap=0.15)
     total = sum(numbers.time.values())
-    note = ", ".join(f"{part} {seconds / total:.0%}" for part, seconds in numbers.time.items()) if total else ""
+    note = ", ".join(f"{part} {percent(seconds / total)}" for part, seconds in numbers.time.items()) if total else ""
     note = f"Shares of the time of all rounds: {note}." if note else "No time was measured."
     if baseline and baseline.rounds:
         plain = 1000 * mean_round(baseline)

@@ -1,5 +1,7 @@
 """Renders the engine's status in words."""
 
+from engine.errors import percent
+
 
 def status(
     kind: str,
@@ -21,7 +23,7 @@ def status(
         "busy": f"Busy{on}",
     }[kind]
     if kind == "loading" and fraction:  # some loads report no share
-        words += f", {fraction:.0%}"
+        words += f", {percent(fraction)}"
     if together > 1:
         words += f", {together} runs together"
     if waiting:

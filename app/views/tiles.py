@@ -7,10 +7,10 @@ from app.views import lanes
 from app.views.safe_json import encode
 from app.views.totals import Totals
 from engine.config import AUTO, constraint_methods
-from engine.errors import quantity
+from engine.errors import percent, quantity
 from engine.trace.metrics import PARTS, compare, compute_metrics, largest_cost, others_share
 from engine.trace.noise import NOISE, Speedup, about_machine
-from engine.trace.speedup_words import DASH, impossible, no_difference, number
+from engine.trace.speedup_words import DASH, number, speedup_verdict
 from engine.trace.trace import Trace
 
 LOW_ACCEPTANCE = 0.35  # a share of accepted drafts below which they hardly pay at any cost
@@ -126,17 +126,14 @@ def verdict(
     ratio = speedup(run, baseline, spread)
     if ratio is None:
         return ""
-    when = "measured then" if recorded else "measured just now"
-    if ratio.tone == NOISE:
-        return f"Noise: this is {impossible(compute_metrics(run).tau)} ({when}, {how}). Measure again."
-    if ratio.tone == "level":
-        return no_difference(ratio, f"{when}, {how}")
+    if ratio.tone == "slower" and not run.has_drafts:
+        return f"Nothing was drafted, so this says nothing about drafting: {_compare_times(run, baseline)} ({how})."
+    if ratio.tone == "slower":
+        return f"{speedup_verdict(ratio, None, how)} {_cause(run, baseline)}"
+    how = f"{'measured then' if recorded else 'measured just now'}, {how}"
     if ratio.tone == "faster":
-        return f"{_compare_times(run, baseline).capitalize()} without drafting ({when}, {how})."
-    spent = _compare_times(run, baseline)
-    if not run.has_drafts:
-        return f"Nothing was drafted, so this says nothing about drafting: {spent} ({how})."
-    return f"Slower here: {ratio.value:.2f}× the speed without drafting ({how}). {_cause(run, baseline)}"
+        return f"{_compare_times(run, baseline).capitalize()} without drafting ({how})."
+    return speedup_verdict(ratio, compute_metrics(run).tau, how)
 
 
 def _cause(run: Trace, baseline: Trace) -> str:
@@ -145,7 +142,7 @@ def _cause(run: Trace, baseline: Trace) -> str:
     if run.started.server:
         return "The server does not say where its time went."
     if ours.alpha and ours.alpha.value < LOW_ACCEPTANCE:
-        held = f"Only {ours.alpha.value:.0%} of the tested guesses were accepted"
+        held = f"Only {percent(ours.alpha.value)} of the tested guesses were accepted"
         return f"{held}: try another method, or a text that repeats itself."
     part = largest_cost(ours, compute_metrics(baseline)).part
     return f"Most of the extra time went into {PARTS[part]}: {ADVICE[part]}."
@@ -178,7 +175,7 @@ def _alpha(run: Totals) -> list[str]:
     words = f"α = {run.alpha:.2f}: {run.accepted} of {run.tested} tested drafts were accepted"
     if run.discarded:
         words += f"; {run.discarded} more came after a rejected one, never tested"
-    return [f"{run.alpha:.0%}", words]
+    return [f"{percent(run.alpha)}", words]
 
 
 def _from_grammar(run: Totals) -> list[str]:

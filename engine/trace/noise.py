@@ -12,7 +12,7 @@ from itertools import pairwise
 from statistics import stdev, variance
 from typing import Literal, TypeGuard
 
-from engine.errors import and_list
+from engine.errors import and_list, percent
 from engine.trace.costs import BUSY, CHEAPEST, CostModel
 from engine.trace.events import Round
 
@@ -224,4 +224,4 @@ def about_machine(share: float | None) -> str:
     """Returns a sentence on a busy machine; empty for a quiet one."""
     if not is_crowded(share):
         return ""
-    return f"Other programs took {min(share, 1.0):.0%} of the processor meanwhile: speeds may be wrong."
+    return f"Other programs took {percent(min(share, 1.0))} of the processor meanwhile: speeds may be wrong."

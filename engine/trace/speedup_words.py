@@ -7,7 +7,7 @@ from engine.errors import quantity
 from engine.trace.costs import CostModel
 from engine.trace.events import Round
 from engine.trace.metrics import Interval, RunComparison
-from engine.trace.noise import Speedup, about_machine, largest_share
+from engine.trace.noise import NOISE, Speedup, about_machine, largest_share
 
 DASH = "–"  # in place of a number that is not known
 FAR = 2  # times the context at which costs were measured, from where they say little
@@ -42,19 +42,26 @@ def impossible(tau: Interval | float | None) -> str:
     return f"faster than {number(tau, 2)} tokens per pass allow"
 
 
-def no_difference(speedup: Speedup, note: str = "") -> str:
-    """Words a speedup that may be on either side of 1×. ``note``: how it was measured.
+def speedup_verdict(speedup: Speedup, tau: Interval | float | None, note: str = "") -> str:
+    """Words whether drafting was faster. ``note``: how that was measured.
 
-    >>> no_difference(Speedup(1.02), "one run each")
+    >>> speedup_verdict(Speedup(0.73), 1.8)
+    'Slower here: 0.73× the speed without drafting.'
+    >>> speedup_verdict(Speedup(1.02), 1.8, "one run each")
     'About as fast as without drafting (1.02×, one run each).'
-    >>> no_difference(Speedup(1.3, 0.9, 1.7))
+    >>> speedup_verdict(Speedup(1.3, 0.9, 1.7), 1.8)
     'No certain difference: 1.30×, but the true speedup may be anywhere from 0.90 to 1.70×.'
     """
+    aside = f" ({note})" if note else ""
+    if speedup.tone == NOISE:
+        return f"Noise: this is {impossible(tau)}{aside}. Measure again."
+    if speedup.tone != "level":
+        return f"{speedup.tone.capitalize()} here: {speedup.value:.2f}× the speed without drafting{aside}."
     low, high = speedup.ends
     if low >= 1 / NEAR and high <= NEAR:
         return f"About as fast as without drafting ({', '.join(filter(None, [f'{speedup.value:.2f}×', note]))})."
     truth = f"the true speedup may be anywhere from {low:.2f} to {high:.2f}×"
-    return f"No certain difference: {speedup.value:.2f}×, but {truth}{f' ({note})' if note else ''}."
+    return f"No certain difference: {speedup.value:.2f}×, but {truth}{aside}."
 
 
 def whole_request(result: RunComparison) -> str:

@@ -171,7 +171,7 @@ def test_no_speedup_is_given_where_other_programs_took_too_much(monkeypatch):
     monkeypatch.setattr("app.api.endpoints.others_share", lambda *runs: 0.741)
     _, figures, _ = list(served().run(who(), "Hi", method="ngram", gamma=4, tokens=60))[-1]
     assert figures["speedup"] is figures["low"] is figures["high"] is None and figures["noise"] is False
-    assert figures["busy"] == 0.741 and figures["tokens_per_second"] > 0 and "took 74% of" in figures["notes"][-1]
+    assert figures["busy"] == 0.741 and figures["tokens_per_second"] > 0 and "took 74\u00a0% of" in figures["notes"][-1]
     _, rows = list(served().bench(who(), "Hi", tokens=20))[-1]
     assert [row["speedup"] for row in rows] == [1, None, None] and not rows[0]["notes"], "plain decoding is the unit"
     monkeypatch.setattr("app.api.endpoints.others_share", lambda *runs: 0.149)

@@ -1,4 +1,4 @@
-"""Answers from recordings of a visitor's own server, whose acceptance replaces that of this page's models."""
+"""Answers from recordings of a visitor's own server, whose acceptance replaces this page's models' own."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -7,7 +7,7 @@ from app.lab.theory import server_view
 from app.views import servers
 from app.views.figures import Figure
 from app.views.tiles import speedup
-from engine.errors import BadInput, quantity
+from engine.errors import BadInput, percent, quantity
 from engine.tools.servers.costs import ServerPoint, Split, split, verdict
 from engine.trace.metrics import RunMetrics, compute_metrics
 from engine.trace.noise import Speedup
@@ -29,7 +29,7 @@ class Recordings:
         if not traces or not all(trace.started.server for trace in traces):
             raise BadInput("These must be recordings of a server; python -m engine server record makes them.")
         if len({(trace.started.server.engine, trace.started.pair) for trace in traces}) > 1:
-            raise BadInput("These recordings are of several models or engines; open those of one.")
+            raise BadInput("These recordings are of several models or engines; open the recordings of one.")
         self.traces, self.by_gamma, self.is_assumed = traces, {}, False
         for trace in traces:
             gamma = servers.longest_draft(trace)
@@ -75,7 +75,7 @@ class Recordings:
 
 
 def sentences(recordings: Recordings) -> dict[str, str]:
-    """Returns the answer, as `engine.tools.bench.answer_words.sentences` words that of this page's models."""
+    """Returns the answer, worded like `engine.tools.bench.answer_words.sentences` about this page's models."""
     parts, n = recordings.parts, len(recordings.traces)
     one = "Each draft length was recorded once" if max(map(len, recordings.by_gamma.values())) == 1 else "Recorded"
     return {
@@ -112,7 +112,7 @@ def _tokens(recordings: Recordings) -> str:
             tau = sum(each.decoded for each in metrics) / max(1, sum(each.passes for each in metrics))
             tested = sum(each.tested for each in metrics)
             accepted = sum(each.accepted for each in metrics)
-            share = f", {accepted / tested:.0%} of the tested drafts were accepted" if tested else ""
+            share = f", {percent(accepted / tested)} of the tested drafts were accepted" if tested else ""
             words.append(f"With γ = {gamma} a pass gives {tau:.2f} tokens{share}.")
     return " ".join(words)
 

@@ -15,7 +15,7 @@ from app.views.predictions import chain_cost, other_than_chains
 from app.views.safe_json import encode, short
 from app.views.table import csv_text, empty, sheet, speedup_cell
 from app.views.tiles import speedup
-from engine.errors import quantity
+from engine.errors import percent, quantity
 from engine.files import ASSETS
 from engine.tools.bench.result_file import parse_values
 from engine.tools.bench.sample import Point
@@ -328,7 +328,7 @@ def draw_exits(record: dict) -> figures.Figure:
         layers = [head["layers"]] * 2
         data.append(figures.points("both with an exit head", layers, both, mode="markers", marker=star))
         note += f" The stars: a small head trained to read the state after {quantity(head['layers'], 'layer')} agrees "
-        note += f"{head['agreement']:.0%} of the time, at a cost of c = {head['c']:.2f}, which would come to "
+        note += f"{percent(head['agreement'])} of the time, at a cost of c = {head['c']:.2f}, which would come to "
         note += f"{head['predicted']:.2f}×."
     layout = figures.axes("layers that have run", "share of words; × plain", shapes=[figures.level(1.0)])
     return figures.Figure(data, layout, f"{note} Recorded on {record['device']} with {record['pair']}.")

@@ -29,6 +29,8 @@ export const ratioPart = x => (x > 0 && x < 0.1 && x >= 1e-4 ? String(Number(x.t
 /** No line breaks before the sign. @param {number} x */
 export const percent = x =>
   `${x > 0 && x < 0.001 ? '<0.1' : x < 1 && x > 0.999 ? '>99.9' : (100 * x).toFixed(1)}\u00a0%`;
+/** The same to the nearest percent. @param {number} x */
+export const wholePercent = x => `${Math.round(100 * x)}\u00a0%`;
 /** The same within a sentence, where < and > would be misread. @param {number} x */
 export const spokenPercent = x => percent(x).replace('<', 'less than ').replace('>', 'more than ');
 

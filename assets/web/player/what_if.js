@@ -1,10 +1,9 @@
 // Says what another γ or another temperature would change in the run on the stage, while its slider is dragged. Of a
 // temperature each guess is tested again by the trace's own p and q; of a γ tokens per pass and speed are predicted.
 import { closest, setText } from '../lib/dom.js';
+import { wholePercent } from '../lib/format.js';
 import { interpolate } from '../lib/speedup_model.js';
 import { isDrafted, isTested } from '../lib/statuses.js';
-
-const percent = share => `${Math.round(100 * share)}%`;
 
 // p of the token ``id`` at the temperature of the run to the power of ``power``, over the candidates that the trace
 // holds, the likeliest first.
@@ -75,8 +74,8 @@ export function makeWhatIf(box, about) {
     const now = heldAt(rounds, from, from),
       then = heldAt(rounds, from, value);
     if (now === null) return '';
-    const against = then === now ? ', as many as now' : ` instead of ${percent(now)}`;
-    return `At temperature ${value}: ${percent(then)} of the tested guesses would be accepted${against} (by this run's own p, q and u).`;
+    const against = then === now ? ', as many as now' : ` instead of ${wholePercent(now)}`;
+    return `At temperature ${value}: ${wholePercent(then)} of the tested guesses would be accepted${against} (by this run's own p, q and u).`;
   }
 
   function gamma(value) {

@@ -1,6 +1,6 @@
 // Turns the events of a run into the player's lines, as app/views/player_feed.py and tiles.py do for the served page; a
 // test compares the two. For runs of our own engines, whose every number is known.
-import { quantity } from '../lib/format.js';
+import { quantity, wholePercent } from '../lib/format.js';
 import { isEmitted, isTested } from '../lib/statuses.js';
 
 const DASH = '–';
@@ -183,7 +183,7 @@ export function numbersLine(run, plain, isMeasuring, isRecorded = false) {
     tiles: {
       alpha: tested
         ? [
-            `${Math.round((100 * accepted) / tested)}%`,
+            wholePercent(accepted / tested),
             `α = ${(accepted / tested).toFixed(2)}: ${accepted} of ${tested} tested drafts were accepted${more}`,
           ]
         : [DASH, 'no draft was tested'],

@@ -3,6 +3,7 @@
 /** @import { Fields } from './tab_form.js' */
 
 import { makeFind } from '../lib/dom.js';
+import { wholePercent } from '../lib/format.js';
 import { saveFile } from '../lib/save_file.js';
 import { page } from '../offline/page.js';
 import { mount } from '../player/stage.js';
@@ -95,7 +96,7 @@ const askWhetherStored = () => ask({ type: 'stored', sha256: page.sha256 });
 const ANSWERS = {
   stored: ({ isStored }) => describe(isStored),
   progress: ({ words, share }) =>
-    say('progress', share === null ? `${words} …` : `${words}, ${Math.round(100 * share)} %`, share),
+    say('progress', share === null ? `${words} …` : `${words}, ${wholePercent(share)}`, share),
   event({ lane, kind, event }) {
     lanes[lane] ??= { started: null, rounds: [], finished: null };
     const trace = lanes[lane];

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 from engine.config import METHODS
-from engine.errors import and_list, quantity
+from engine.errors import and_list, percent, quantity
 from engine.tools.bench.answer import NONE, AnswerResult, KeptRequest, Request, Setting, drafting_leaders
 from engine.tools.bench.sweep_results import Cell
 from engine.tools.bench.whole_request import time_words
@@ -238,8 +238,8 @@ def _least_acceptance(result: AnswerResult, setting: Setting, users: int) -> str
     if not least:
         return f"By the cost model, one draft a round always pays for {people(users)}."
     return (
-        f"By the cost model, one draft a round pays for {people(users)} where at least {least:.0%} of the tested "
-        f"drafts are accepted; on these texts {alpha:.0%} were."
+        f"By the cost model, one draft a round pays for {people(users)} where at least {percent(least)} of the tested "
+        f"drafts are accepted; on these texts {percent(alpha)} were."
     )
 
 

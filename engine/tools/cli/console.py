@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from engine.config import LOSSY
-from engine.errors import quantity
+from engine.errors import percent, quantity
 from engine.tools.cli import constraint
 from engine.trace.costs import CostModel
 from engine.trace.events import FORBIDDEN, STATUSES, Event, Round, RunStarted, Server, Token
@@ -29,8 +29,8 @@ from engine.trace.metrics import (
     largest_cost,
     others_share,
 )
-from engine.trace.noise import NOISE, Speedup, about_machine
-from engine.trace.speedup_words import DASH, doubt_costs, impossible, no_difference, number, whole_request
+from engine.trace.noise import Speedup, about_machine
+from engine.trace.speedup_words import DASH, doubt_costs, number, speedup_verdict, whole_request
 from engine.trace.trace import Trace
 
 # status -> (its mark where the terminal has no Unicode, style)
@@ -200,7 +200,7 @@ def _token_rows(trace: Trace, s: RunMetrics):
     yield "statuses", ", ".join(f"{n} {status}" for status, n in s.counts.items() if n) or "none"
     if s.alpha:
         yield "acceptance α", f"{_interval(s.alpha)}, {s.accepted} of {s.tested} tested drafts"
-        yield "by depth", ", ".join(f"{d}: {n}/{of} = {n / of:.0%}" for d, (n, of) in s.by_depth.items())
+        yield "by depth", ", ".join(f"{d}: {n}/{of} = {percent(n / of)}" for d, (n, of) in s.by_depth.items())
     else:
         is_counted = server is None or server.has_counts
         yield "acceptance α", "no draft was tested" if is_counted else f"unknown: {server.why_uncounted}"
@@ -210,7 +210,7 @@ def _token_rows(trace: Trace, s: RunMetrics):
         yield "accepted a round", "expected {block:.3f} by blocks; {token:.3f} token by token".format(**s.by_rule)
     yield "γ, rounds of each", ", ".join(f"{gamma}: {n}" for gamma, n in s.gammas.items())
     yield "rounds drafted by", ", ".join(f"{method}: {n}" for method, n in s.drafters.items())
-    yield "wasted work", "" if s.wasted is None else f"{s.wasted:.1%} of what was scored"
+    yield "wasted work", "" if s.wasted is None else f"{percent(s.wasted, 1)} of what was scored"
 
 
 def _time_rows(trace: Trace, s: RunMetrics):
@@ -282,14 +282,8 @@ def _divergence(trace: Trace, baseline: Trace, divergence) -> str:
 def verdict(speedup: Speedup | None, ours: RunMetrics, plain: RunMetrics) -> str:
     if speedup is None:
         return "Too few tokens to compare."
-    if speedup.tone == NOISE:
-        return f"Noise: this is {impossible(ours.tau)}. Measure again."
-    if speedup.tone == "level":
-        return no_difference(speedup)
-    compared = f"{speedup.value:.2f}× the speed of the same engine without drafting."
-    if speedup.tone == "faster":
-        return f"Faster here: {compared}"
-    return f"Slower here: {compared} {largest_cost(ours, plain).sentence}"
+    words = speedup_verdict(speedup, ours.tau)
+    return f"{words} {largest_cost(ours, plain).sentence}" if speedup.tone == "slower" else words
 
 
 def costs_line(costs: CostModel) -> str:
@@ -308,7 +302,7 @@ def _time(seconds: float | None) -> str:
 
 
 def _share(seconds: float, total: float) -> str:
-    return f"{_time(seconds)} ({seconds / total:.0%})" if total else _time(seconds)
+    return f"{_time(seconds)} ({percent(seconds / total)})" if total else _time(seconds)
 
 
 def pairs_table(pairs, faulty: Collection[str] = ()) -> Table:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from engine.constraint import CONSTRAINTS, Constraint
-from engine.errors import quantity
+from engine.errors import percent, quantity
 from engine.files import read_text
 from engine.trace.trace import Trace
 
@@ -34,4 +34,4 @@ def rows(trace: Trace) -> Iterator[tuple[str, str]]:
         f"{own} of {quantity(tokens, 'token')} (§); not scored: {quantity(cut, 'forbidden draft')} (⊘)",
     )
     if removed:
-        yield "removed by it", f"{sum(removed) / len(removed):.1%} of p on average"
+        yield "removed by it", f"{percent(sum(removed) / len(removed), 1)} of p on average"

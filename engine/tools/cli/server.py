@@ -10,7 +10,7 @@ from typing import Annotated, cast
 
 import typer
 
-from engine.errors import BadInput, Unavailable, quantity
+from engine.errors import BadInput, Unavailable, percent, quantity
 from engine.files import decode_text
 from engine.tools.cli import options
 from engine.tools.cli.console import say, screen, visible
@@ -189,7 +189,7 @@ def read_log(
         length = f"γ = {reading.gamma}" if reading.gamma else "γ is not told"
         out.print(f"{reading.engine}, {visible(reading.form)}: {length}, {reading.rows} read", soft_wrap=True)
         tau = "not told, without the rounds" if reading.tau is None else f"{reading.tau:.2f}"
-        share = "" if reading.per_drafted is None else f", {100 * reading.per_drafted:.0f} % of all drafts accepted"
+        share = "" if reading.per_drafted is None else f", {percent(reading.per_drafted)} of all drafts accepted"
         places = ", ".join("–" if alpha is None else f"{alpha:.2f}" for alpha in reading.alphas)
         out.print(f"    τ {tau}{share} (from the server’s numbers)", soft_wrap=True)
         least = "; at least, because some drafts were shorter" if reading.has_short_drafts else ""

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from engine.errors import BadInput, and_list
+from engine.errors import BadInput, and_list, percent
 from engine.files import decode_text
 from engine.tools.exactness.distribution_test import judge
 from engine.tools.exactness.known_rules import (
@@ -87,7 +87,9 @@ def verdict(grade: Grade) -> str:
     result, known = grade.result, WRONG_RULES.get(grade.name)
     chance = f"p {'< 1e-9' if result.p_value < 1e-9 else f'= {result.p_value:.2g}'}"
     count = f"In {ROUNDS:,} rounds of another pair, the words came as often as the target writes them ({chance})"
-    mine = f"It accepts {result.alpha or 0:.0%} of the tested drafts; the rule accepts {grade.right_alpha:.0%}."
+    mine = (
+        f"It accepts {percent(result.alpha or 0)} of the tested drafts; the rule accepts {percent(grade.right_alpha)}."
+    )
     if not grade.others:
         return f"{count}, and every decision was the rule’s own. Your rule is right."
     if result.lossless:

@@ -94,7 +94,7 @@ def shared_by_most(rows):
     )  # fmt: skip
 
 
-NOISE, BUSY = "marked as noise", "Other programs took 40% of the processor"
+NOISE, BUSY = "marked as noise", "Other programs took 40\u00a0% of the processor"
 DOUBTS = [
     ("answer", lambda r: replace(r, cells=each(r.cells, speedup=99.0)), NOISE),
     ("answer", lambda r: replace(r, cells=each(r.cells, busy=0.4)), BUSY),
@@ -130,7 +130,7 @@ def test_result_of_a_busy_machine_is_stored_only_on_demand(name, tmp_path, monke
     monkeypatch.setattr(kind, "updates", updates)
     monkeypatch.setattr(kind, "files", lambda experiment, result: {experiment.RECORDED: saved})
     monkeypatch.setattr(recorder, "FOLDER", tmp_path)
-    with pytest.raises(SystemExit, match=r"Other programs took 40% .* quiet machine"):
+    with pytest.raises(SystemExit, match=r"Other programs took 40\u00a0% .* quiet machine"):
         recorder.record(Service(FakeEngine(), Limits()), name)
     assert not any(tmp_path.iterdir())
     recorder.record(Service(FakeEngine(), Limits()), name, despite_noise=True)

@@ -124,7 +124,7 @@ def test_impossible_setting_is_marked_as_noise_and_not_recommended():
     wrong = replace(certain("lm", 1, 2.21), tau=1.4, busy=0.5)
     drawn = "".join([*view.draw(swept(PLAIN, LOOKUP, wrong), 0.0).values(), *view.files(swept(wrong), {}).values()][:3])
     assert "2.2" not in drawn and "2.3" not in drawn and "noise" in drawn
-    assert "Other programs took 50% of the processor" in drawn
+    assert "Other programs took 50\u00a0% of the processor" in drawn
     cells = json.loads(view.draw(swept(PLAIN, LOOKUP, wrong), 0.0)["table"])["rows"]
     assert cells[2][1] == ["noise", "noise"], "the mark beside which the page offers to measure again"
     words = advice(PLAIN, LOOKUP, wrong)

@@ -112,7 +112,7 @@ def test_points_come_with_the_costs_their_curves_are_drawn_from():
 
 def test_stopped_points_report_other_programs():
     shared = PairedRun(Sample(*[1] * 6, busy=0.5), Sample(*[1] * 6))
-    assert "Other programs took 50%" in view.points_table(points(replace(point(0.8, 2, 1.4), turns=(shared,))))
+    assert "Other programs took 50\u00a0%" in view.points_table(points(replace(point(0.8, 2, 1.4), turns=(shared,))))
 
 
 def test_every_point_comes_once_before_any_comes_twice():

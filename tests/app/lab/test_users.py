@@ -122,7 +122,7 @@ def test_impossible_point_is_marked_as_noise_and_left_out_of_lines():
     noisy = result((wrong, row(1, "none", 10.0), row(4, "lm", 25.0, 1.25, tau=1.5), row(4, "none", 20.0)))
     shown = "".join(view.draw(noisy, SHORT).values()) + view.advice(noisy, SHORT)
     assert "2.21" not in shown and "22.1" not in shown and "noise" in shown
-    assert "Press Measure again" in shown and "Other programs took 45% of the processor" in shown
+    assert "Press Measure again" in shown and "Other programs took 45\u00a0% of the processor" in shown
 
 
 def test_no_line_is_drawn_over_a_number_that_has_no_point():

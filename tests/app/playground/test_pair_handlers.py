@@ -59,4 +59,4 @@ def test_a_precision_says_what_it_brings_here():
     offered, steps = ("auto", "fp32", "int8"), {"int8": 0.008, "fp32": 0.0125}
     assert "KL" not in precision_info(offered, steps, {})
     known = precision_info(offered, steps, {"int8": Distance(0.0033, 0.984, 692)})
-    assert "80 in fp32, 125 in int8." in known and "at 98.4% of tokens (KL 0.0033)" in known
+    assert "80 in fp32, 125 in int8." in known and "at 98.4\u00a0% of tokens (KL 0.0033)" in known

@@ -169,4 +169,4 @@ def test_the_running_totals_are_the_metrics_of_the_whole(run):
 def test_status_of_a_load_has_a_share_only_where_one_is_known():
     """A head's load reports none, and the page said 0 % until it was over."""
     words = [status_words.status("loading", message="Loading a head", fraction=share)["text"] for share in (0.0, 0.4)]
-    assert words == ["Loading a head", "Loading a head, 40%"]
+    assert words == ["Loading a head", "Loading a head, 40\u00a0%"]

@@ -141,6 +141,6 @@ def test_single_run_beside_other_programs_decides_nothing():
 
 
 def test_other_programs_are_said_where_they_took_a_share():
-    assert about_machine(0.5).startswith("Other programs took 50% of the processor") and about_machine(None) == ""
+    assert about_machine(0.5).startswith("Other programs took 50\u00a0% of the processor") and about_machine(None) == ""
     assert about_machine(0.05) == "" and largest_busy_share([{}, {"busy": 0.2}, {"busy": 0.5}, {"busy": "much"}]) == 0.5
     assert largest_busy_share([{}]) is None

@@ -1,6 +1,7 @@
 // Lets learners write the rule themselves: three holes, filled with blocks or with an expression, and graded.
 
 import { make } from '../../lib/dom.js';
+import { wholePercent } from '../../lib/format.js';
 import { gradeRule, HOLES, ROUNDS } from './rule_grade.js';
 import { makeHoles } from './rule_holes.js';
 
@@ -15,12 +16,10 @@ const NOTES = [
   'p: the target’s row after the last draft. q and “before”: the drafter’s row and the target’s, one place earlier.',
 ];
 
-const percent = share => `${Math.round(100 * share)} %`;
-
 function sentenceOf({ verdict, most, alpha, rightAlpha }) {
   const [all, seen, wanted] = [ROUNDS, most.seen, most.wanted].map(count => count.toLocaleString('en'));
   const rounds = `In ${all} rounds of another pair, “${most.text}” came ${seen} times; the target alone would write it about ${wanted} times.`;
-  const shares = `It accepts ${percent(alpha)} of the tested drafts, the right one ${percent(rightAlpha)}.`;
+  const shares = `It accepts ${wholePercent(alpha)} of the tested drafts, the right one ${wholePercent(rightAlpha)}.`;
   if (verdict === 'wrong') return `This rule changes the odds of the text. ${rounds} ${shares}`;
   const chance = 'No text differs more, and that’s chance: exactly, none differs.';
   if (verdict === 'right') return `You’ve written the rule. ${rounds} ${chance}`;

@@ -1,6 +1,7 @@
 // Lets learners write the rule for siblings of a tree: three more holes.
 
 import { make } from '../../lib/dom.js';
+import { percent } from '../../lib/format.js';
 import { makeHoles } from './rule_holes.js';
 import { gradeSiblings, SIBLING_HOLES, SIBLING_P, SIBLING_Q, SIBLING_WORDS } from './sibling_grade.js';
 
@@ -20,7 +21,7 @@ const ROWS = SIBLING_WORDS.map(
 ).join('; ');
 
 function sentenceOf({ verdict, most }) {
-  const [share, wanted] = [most.share, most.wanted].map(x => `${(100 * x).toFixed(1)} %`);
+  const [share, wanted] = [most.share, most.wanted].map(percent);
   if (verdict === 'right')
     return 'You’ve written the rule for siblings. Every word comes out with exactly the target’s chance.';
   return `This rule changes the odds. “${most.word}” comes out with ${share}; the target alone writes it with ${wanted}.`;

@@ -1,5 +1,6 @@
 // Works out the cost of a million tokens when a part of the traffic fits the draft badly. Times add up, speeds do not.
 
+import { wholePercent } from '../../lib/format.js';
 import { figure, makeNote, makeResult, meter, picker, short, slider } from '../widgets/widgets.js';
 
 // The harmonic mean of speeds: tokens a second overall, from [[share of the tokens, speed], …].
@@ -16,7 +17,7 @@ export function makeCost(settings, touched) {
     high: 1,
     step: 0.01,
     value: 0.2,
-    words: x => `${Math.round(100 * x)} %`,
+    words: wholePercent,
   });
   const good = slider('Speedup on easy text', { low: 1, high: 5, step: 0.01, value: settings.good });
   const bad = slider('Speedup on hard text', { low: 0.2, high: 1, step: 0.01, value: settings.bad });
@@ -56,11 +57,11 @@ export function makeCost(settings, touched) {
       `${short(speed(policy.value))} tokens a second, so a million tokens cost ${now.toFixed(2)}, ` +
       (Math.abs(saved) < 0.005
         ? 'the same as without drafts.'
-        : `${Math.round(100 * Math.abs(saved))} % ${saved > 0 ? 'less' : 'more'} than without drafts (${than.toFixed(2)}).`);
+        : `${wholePercent(Math.abs(saved))} ${saved > 0 ? 'less' : 'more'} than without drafts (${than.toFixed(2)}).`);
     const turn = turningShare(good.value, bad.value);
     aside.textContent =
       (turn < 1
-        ? `From ${Math.round(100 * turn)} % hard tokens on, “always” costs more than “never”.`
+        ? `From ${wholePercent(turn)} hard tokens on, “always” costs more than “never”.`
         : 'With these speedups, “always” never costs more than “never”.') +
       ' The times of both kinds add up, so the speed overall is their harmonic mean.';
     Object.assign(result.dataset, { cost: now.toFixed(4), plain: than.toFixed(4) });

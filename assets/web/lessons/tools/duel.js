@@ -1,6 +1,7 @@
 // Plays a recorded run against writing one token at a time. The clock counts plain steps, as predicted from the costs.
 
 import { isCalm, make, makeButton, setText } from '../../lib/dom.js';
+import { wholePercent } from '../../lib/format.js';
 import { figure, makeNote, makeResult, meter, short } from '../widgets/widgets.js';
 
 // ``rounds``: [[plain steps since the start, texts of the new tokens], …]. One token at a time takes one step for each.
@@ -53,7 +54,7 @@ export function makeDuel({ rounds }, touched) {
     if (ratio > 1.005)
       result.textContent = `With drafts the text is done ${short(ratio)} times as fast. One token at a time needs ${tokens.length} passes.`;
     else if (ratio < 0.995)
-      result.textContent = `With drafts it takes ${Math.round(100 * (1 / ratio - 1))} % longer: too few guesses were right.`;
+      result.textContent = `With drafts it takes ${wholePercent(1 / ratio - 1)} longer: too few guesses were right.`;
     else result.textContent = 'Both are done at the same time.';
     result.dataset.ratio = ratio.toFixed(3);
     start.textContent = 'Race again';

@@ -90,7 +90,7 @@ export function makeHeat({ tables }, touched) {
     lines,
     result,
     makeNote(
-      'Eight prompts of each kind on two CPU cores, with a length chosen in each round. A dot is a prompt; the mark is all eight together: accepted ÷ tested, and tokens per second ÷ those of plain decoding at the same temperature. The ring is where it was at 0, and the grey line is plain decoding. Underlined: it fell.',
+      'Eight prompts of each kind on two CPU cores, with a length chosen in each round. A dot is a prompt; the mark is all eight together: accepted ÷ tested, and tokens per second ÷ tokens per second of plain decoding at the same temperature. The ring is where it was at 0, and the grey line is plain decoding. Underlined: it fell.',
     ),
   );
   box.addEventListener('answered', () => {

@@ -1,5 +1,6 @@
 // Adds up the memory of two models and their caches, and says whether a device holds them.
 
+import { wholePercent } from '../../lib/format.js';
 import { MODELS } from '../widgets/device_figures.js';
 import { cacheOf, chosenDevice, chosenModel, chosenWidth } from '../widgets/devices.js';
 import { figure, makeNote, makeResult, meter, picker, short, slider } from '../widgets/widgets.js';
@@ -54,7 +55,7 @@ export function makeMemory(settings, touched) {
     if (!small) return 'Without a draft model there is nothing more to store.';
     if (large.family !== small.family)
       return `A ${small.family} tokenizer does not fit a ${large.family} target: this pair would need its drafts translated.`;
-    return `A token of text takes ${Math.round((100 * cacheOf(small, 1)) / cacheOf(large, 1))} % as much cache in the draft model as in the target.`;
+    return `A token of text takes ${wholePercent(cacheOf(small, 1) / cacheOf(large, 1))} as much cache in the draft model as in the target.`;
   }
   return figure(
     'What both models take up',

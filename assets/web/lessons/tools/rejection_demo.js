@@ -1,6 +1,7 @@
 // Demonstrates rejection sampling at one place of the text: shape p and q, draw once or many times, break the rule.
 
 import { make, makeButton } from '../../lib/dom.js';
+import { percent } from '../../lib/format.js';
 import { figure, makeNote, makeResult, meter, picker, slider } from '../widgets/widgets.js';
 import { normal, pick, RULES, residual, typical, warp } from './draft_rules.js';
 
@@ -127,7 +128,7 @@ export function makeRejectionDemo(settings, touched) {
     tally.append(
       verdict,
       makeNote(
-        `${((100 * accepted) / times).toFixed(1)} % of the drafts were accepted. Even a correct rule lands outside the noise once in a hundred times.`,
+        `${percent(accepted / times)} of the drafts were accepted. Even a correct rule lands outside the noise once in a hundred times.`,
       ),
     );
     tally.hidden = false;

@@ -1,7 +1,7 @@
 // Draws the time of a round to scale above the plain steps for the same tokens, and asks what slows a round down.
 
 import { make, makeButton } from '../../lib/dom.js';
-import { quantity } from '../../lib/format.js';
+import { quantity, wholePercent } from '../../lib/format.js';
 import { expectedTokens, interpolate } from '../../lib/speedup_model.js';
 import { makeCases, namesOf } from '../widgets/cases.js';
 import { makeCurveChoice, rest } from '../widgets/curve_choice.js';
@@ -174,14 +174,13 @@ function symptoms(setting) {
   const { gamma, users, slope } = setting;
   const { tokens, drafting, pass, overhead, total } = roundTime(setting);
   const accepted = tokens - 1;
-  const share = x => `${Math.round(100 * x)} %`;
   return [
     ['mean acceptance length', tokens.toFixed(2)],
-    ['drafts accepted', `${share(accepted / gamma)} of ${gamma} a round`],
+    ['drafts accepted', `${wholePercent(accepted / gamma)} of ${gamma} a round`],
     ['running requests', String(users)],
     ['one draft step', `${short(drafting / gamma)} of a plain step`],
     ['the pass', `${short(pass / passCost(1, users, slope))} plain steps`],
-    ['device idle', share(overhead / total)],
+    ['device idle', wholePercent(overhead / total)],
   ];
 }
 

@@ -1,6 +1,7 @@
 // Shows the numbers of runs without their names, and asks for the trouble of each.
 
 import { make } from '../../lib/dom.js';
+import { wholePercent } from '../../lib/format.js';
 import { makeCases, namesOf } from '../widgets/cases.js';
 import { makeSigns } from '../widgets/widgets.js';
 import { burstBars } from './bursts.js';
@@ -37,7 +38,7 @@ export function causeOf({ passes, drafted, accepted, tested, empty }) {
   return drafted > 10 * passes ? 'wide' : tested < drafted / 2 ? 'long' : '';
 }
 
-const percent = (part, all) => `${all ? Math.round((100 * part) / all) : 0} %`;
+const percent = (part, all) => wholePercent(all && part / all);
 const signsOf = ({ tokens, passes, drafted, accepted, tested, empty }) => [
   ['tokens per pass', (tokens / passes).toFixed(2)],
   ['drafts per pass', (drafted / passes).toFixed(1)],

@@ -100,7 +100,7 @@ def test_noise_is_never_the_answer():
     assert "2.21" not in json.dumps(to_dict(found))
     assert "too busy to judge. Its measurements say: use n-gram lookup" in sentences(found)["answer"]
     assert "One setting was faster than its tokens per pass allow" in sentences(found)["sure"]
-    assert "Other programs took 50% of the processor" in sentences(found)["sure"]
+    assert "Other programs took 50\u00a0% of the processor" in sentences(found)["sure"]
     assert [row["speedup"] for row in to_rows(found)] == [1.0, None, 1.2]
 
 

@@ -53,7 +53,7 @@ def test_busy_machine_has_an_exit_code_of_its_own(ask, monkeypatch, pays):
     assert found.exit_code == TOO_BUSY and "too busy to judge" in found.stderr
     told = json.loads(found.stdout)
     assert told["busy"] == 0.93 and [each["pays"] for each in told["answers"]] == [None]
-    assert "took 93% of the processor" in told["sentences"]["sure"]
+    assert "took 93\u00a0% of the processor" in told["sentences"]["sure"]
     assert ask("--elsewhere").exit_code == 0, "tokens per pass do not depend on other programs"
 
 
