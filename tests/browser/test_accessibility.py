@@ -108,6 +108,7 @@ def test_axe_finds_nothing_grave_in_the_lessons(visit):
     expect(page.locator("[data-glow]")).to_have_count(1)
     check_light_and_dark(page, "#lesson")
     open_lesson(page, "draft_then_verify", 7)
+    expect(page.locator(".sl-option")).not_to_have_count(0)
     for option in page.locator(".sl-option").all():
         if option.get_attribute("aria-disabled") != "true":
             option.click()

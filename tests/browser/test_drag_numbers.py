@@ -99,6 +99,7 @@ def test_a_finger_drags_a_number_and_does_not_scroll_the_page(open_offline, site
     page = open_offline(site, several=True, **PHONE)
     open_lesson(page, "acceptance_tau_speedup", "From α to τ")
     answer(page)
+    expect(page.locator(".sl-drag")).not_to_have_count(0)
     for each in page.locator(".sl-drag").all():
         size = each.bounding_box()
         assert min(size["width"], size["height"]) >= 24

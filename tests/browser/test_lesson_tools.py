@@ -30,8 +30,10 @@ def result(page: Page):
 
 
 def every_slider_to_its_ends(page: Page) -> None:
+    sliders = page.locator(".sl-figure-box input")
+    expect(sliders).not_to_have_count(0)
     for key in ("End", "Home"):
-        for each in page.locator(".sl-figure-box input").all():
+        for each in sliders.all():
             each.press(key)
         assert "NaN" not in page.locator(".sl-figure-box").inner_text()
 

@@ -81,6 +81,7 @@ def test_a_round_is_summed_up_for_a_screen_reader(open_player):
 def test_a_lossy_run_wears_a_badge(open_player):
     trace = by_rule("typical")
     page = open_player(trace)
+    expect(page.locator(".sl-lossy")).to_have_count(2)
     for badge in page.locator(".sl-lossy").all():  # in the head and in the strip, which is hidden without numbers
         expect(badge).to_have_text("lossy")
         expect(badge).to_have_attribute("title", re.compile("does not follow the target's distribution"))

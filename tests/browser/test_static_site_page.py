@@ -185,7 +185,9 @@ def test_paper_is_white_and_splits_neither_plans_nor_drawings(opened):
     page.goto(page.home.replace("index.html", "teacher.html"))
     page.emulate_media(media="print")
     expect(page.locator("body")).to_have_css("background-color", "rgba(0, 0, 0, 0)")
-    for plan in page.locator("section[id^=plan]").all():
+    plans = page.locator("section[id^=plan]")
+    expect(plans).to_have_count(2)
+    for plan in plans.all():
         expect(plan).to_have_css("break-after", "page")
     drawings = page.locator("section > div:has(> h2):has(> pre)")
     expect(drawings).to_have_count(len(lessons()))
