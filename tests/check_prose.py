@@ -115,13 +115,15 @@ def problems(place: str, source: str) -> Iterator[str]:
     """Each problem of the file at a path from the root on, after its line."""
     suffix, is_test = Path(place).suffix, place.startswith("tests/")
     comments = list(prose(suffix, source))
-    on_screen = () if is_test and suffix == ".py" else sentences(suffix, source)
+    on_screen = (
+        () if is_test and suffix == ".py" else [each for each in sentences(suffix, source) if each not in comments]
+    )
     unmarked = ((line, re.sub(r"^\s*(?:#|//|/?\*+)\s*", "", text, flags=re.M)) for line, text in comments)
     yield from search(RULES["everywhere"], (*unmarked, *on_screen), re.M)
     joined = [(line, re.sub(r"\s+(?:#|//|\*)?\s*", " ", text)) for line, text in comments]
     yield from search(RULES["phrases"], joined)
-    if not place.startswith(tuple(DOCSTRINGS["without_nouns"])):
-        yield from search(RULES["parameters"], joined)
+    if not is_test:
+        yield from search(RULES["parameters"], (*joined, *on_screen))
     if re.match(r"lessons/\d", place):
         yield from search(RULES["lessons"], [(1, source)])
     if suffix == ".py" and is_test:

@@ -150,7 +150,7 @@ class Experiment:
         return f"{words} {self.view.verdict(recorded.result)}".rstrip()
 
     def draw(self, result, values: Sequence = ()) -> Any:
-        """Returns the outputs that show a result. ``values``: those of the inputs, none for the recorded one."""
+        """Returns the outputs that show a result. ``values``: the inputs' values, none for the recorded one."""
         return self.Outputs(**self.view.draw(result))
 
     def on_page(self, state: PageState) -> Any:

@@ -164,7 +164,7 @@ def _check(trace: Trace) -> None:
     temperature = sampling.get("temperature", 0) if isinstance(sampling, dict) else None
     known = isinstance(temperature, int | float) and isinstance(config.get("method", ""), str)
     if not known or not isinstance(config.get("prompt", ""), str):
-        raise BadInput("This trace is not valid: its settings are not those of a run.")
+        raise BadInput("This trace is not valid: its settings are not a run's.")
     if trace.branch:
         _check(trace.branch)
 

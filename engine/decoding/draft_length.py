@@ -3,8 +3,8 @@
 `_gamma_policy` in `runtime/engine.py` picks the policy of a run, and each round asks its ``choose``.
 `AdaptiveGamma` (γ = auto) decides from c, v(W) and the acceptance seen so far. It keeps one decaying estimate of α for
 each confidence key of the drafter (n-gram: the length of the match; draft model: its highest probability), starting
-from the drafter's ``priors``. A draft's cost c is that of one draft step: `medusa` and `block` take one step a round,
-which gives all its drafts (`Method.passes` in `config.py`), and all others take one for each draft.
+from the drafter's ``priors``. A draft costs c, one draft step: `medusa` and `block` take one step a round, which
+gives all its drafts (`Method.passes` in `config.py`), and all others take one for each draft.
 
 If the keys are known before drafting, it chooses the length with the most expected tokens per cost (`best_length` of
 `trace/speedup_model.py`). A draft model has a key only after each of its steps (``PER_TOKEN``). Two decisions are then
@@ -62,7 +62,7 @@ class AdaptiveGamma(GammaPolicy, DraftPolicy):
 
     ``c``: cost of a draft step, ``v``: cost of scoring W tokens, both in plain target steps. ``priors[PER_TOKEN]`` is α
     averaged over all keys. ``rate``: shared by the drafters that compete for a round. ``at_once``: whether one
-    step gives all drafts of a round. ``keys`` are always those of a `DraftOffer`.
+    step gives all drafts of a round. ``keys`` always come from a `DraftOffer`.
     """
 
     def __init__(self, c: float, v: Mapping[int, float], priors: Mapping, limit=16, rate=None, at_once=False):
@@ -192,7 +192,7 @@ class AdaptiveGamma(GammaPolicy, DraftPolicy):
 
 class RecordedRound(NamedTuple):
     """A round to repeat. ``steps``: a draft model may have taken one more than it drafted tokens; ``drafter``: set
-    where several compete; ``parents``: those of a tree, as in `Draft`."""
+    where several compete; ``parents``: a tree's, as in `Draft`."""
 
     gamma: int
     steps: int

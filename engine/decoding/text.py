@@ -31,7 +31,7 @@ class StopTexts:
 
 
 class Text:
-    """``ids``: of the prompt and the output so far; ``output``: the output, decoded; ``reason``: why it ended, None
+    """``ids``: the prompt's and the output's so far; ``output``: the output, decoded; ``reason``: why it ended, None
     before. ``reader`` follows the run's constraint, and ``history`` has the tokens that a repetition penalty counts;
     None without one."""
 

@@ -98,8 +98,8 @@ class TraceRecorder:
         removed: Mapping[str, Any] = _NOTHING,
     ) -> HostVerdict:  # fmt: skip
         """Copies the verdict to the host, and p, q and candidates if tracing is on: the round's one host sync.
-        ``words`` [C]: the ids of p's columns and of the draft's tokens, where they are not all V. ``removed``: those of
-        `Constrained.measure_removed`."""
+        ``words`` [C]: the ids of p's columns and of the draft's tokens, where they are not all V. ``removed``:
+        the numbers of `Constrained.measure_removed`."""
         tensors = {
             "tokens": draft.tokens,
             "path": verdict.path,
@@ -116,7 +116,7 @@ class TraceRecorder:
         got = all_to_host(tensors)
         last, closing = got.pop("closing").astype(int).tolist()
         path, tested = got.pop("path") > 0, got.pop("tested") > 0
-        read_rows = np.concatenate([[True], path])  # the root's, and that of each accepted draft
+        read_rows = np.concatenate([[True], path])  # the root's, and each accepted draft's
         is_finite = bool(np.isfinite(got.pop("tops"))[read_rows].all())
         draft_is_finite = bool(np.isfinite(got.pop("draft_tops", 0.0)).all())
         rescued = frozenset(got.pop("rescued", np.zeros(0)).nonzero()[0].tolist())
@@ -150,8 +150,8 @@ class TraceRecorder:
         self, verdict: HostVerdict, allowed: Allowed, draft_texts: list[str], texts: list[str], tail: str,
         u: Sequence[float], u_closing: np.ndarray, depth: Sequence[int], position: int,
     ) -> tuple[Token, ...]:  # fmt: skip
-        """Builds the drafts in order, then the closing token if the text reaches it. ``texts``: those of the emitted
-        tokens, ``tail``: added to the last of them. u [N] accept draws; u_closing, depth [N+1] by node."""
+        """Builds the drafts in order, then the closing token if the text reaches it. ``texts``: the emitted tokens'
+        texts, ``tail``: added to the last of them. u [N] accept draws; u_closing, depth [N+1] by node."""
         draft, parents, N = allowed.draft, allowed.draft.parent_nodes, len(allowed.draft)
         statuses = classify(verdict, parents, len(texts))
         last_emitted = max(i for i, status in enumerate(statuses) if status in EMITTED)
@@ -216,7 +216,7 @@ class TraceRecorder:
         fields: dict[str, Any] = {"p": float(numbers.closing_p[0]), "u": u}
         fields["p_top"] = self._distribution(numbers.p_mass[row], numbers.p_ids[row])
         fields |= self._of_row(numbers, row)
-        if rejected:  # the residual it was drawn from is that of the last one
+        if rejected:  # it was drawn from the residual of the last one
             fields["q"] = float(numbers.closing_q[0])
             fields |= {"q_top": rejected[-1].q_top, "residual": rejected[-1].residual}
             fields["threshold"] = rejected[-1].threshold

@@ -40,7 +40,7 @@ class AutoregressiveDrafter(Drafter):
     is_parallel: ClassVar[bool] = False  # whether one pass gives the rows of all tokens
     is_scored: ClassVar[bool] = True  # whether these tokens, and no others of their text, get the target's rows
     shortest: ClassVar[int] = 1  # tokens of the shortest text after which it can draft
-    spare: ClassVar[int] = 0  # tokens that its cache holds beside those of the text
+    spare: ClassVar[int] = 0  # tokens that its cache holds beside the text's
     target_ids: Any = None  # tensor [Vd]: the target's id of each draft word; None where the ids are the same
     # Share of greedy drafts accepted at each certainty, over the shipped drafts' held-out prompts. It nearly equals
     # the certainty itself, at any draft position, for the head and the small model alike.

@@ -31,7 +31,7 @@ def draw_siblings(q: torch.Tensor, u: torch.Tensor) -> tuple[torch.Tensor, torch
 
 
 class DrawnTree(TokenTree):
-    """``position`` is that of the first draft among the run's new tokens; ``target_ids`` [Vd] are the draft's words."""
+    """``position``: the first draft's place among the run's new tokens; ``target_ids`` [Vd] are the draft's words."""
 
     def __init__(self, shape: Worthwhile | Plan, uniforms: Uniforms, position: int, target_ids: torch.Tensor):
         super().__init__(shape)

@@ -1,7 +1,7 @@
 """Drafts by lookahead (Fu et al. 2024): the target guesses ahead of itself in a window, and its guesses become n-grams.
 
 The window has N − 1 levels of W tokens. Level 0 fills the next W places; its tokens may be any. A token of level
-l + 1 is the target's likeliest after that of level l in the same column (a Jacobi iteration), so each column becomes an
+l + 1 is the target's likeliest after level l's in the same column (a Jacobi iteration), so each column becomes an
 n-gram, and the pool keeps the last G of each first token. A round's tree holds the pool's n-grams after the last token,
 then the window: a token of a higher level follows that below it, and level 0 is a chain.
 

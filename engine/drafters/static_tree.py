@@ -23,7 +23,7 @@ class StaticTrees:
             shares.append(left * chance)
             left *= 1 - chance
         B, smaller = len(shares), np.arange(limit + 1)[:, None] - np.arange(1, limit + 1)
-        # best[d, b, n]: n drafts in d levels among the children from b on; first[d, b, n]: those of child b's branch
+        # best[d, b, n]: n drafts in d levels among the children from b on; first[d, b, n]: drafts in child b's branch
         self._best = np.zeros((deepest + 1, B + 1, limit + 1))
         self._first = np.zeros((deepest + 1, B + 1, limit + 1), dtype=int)
         for d in range(1, deepest + 1):

@@ -106,8 +106,8 @@ class Worthwhile:
         return best[: max(range(len(gains) + 1), key=lambda n: gains[n - 1] if n else 0.0)]
 
     def widths(self, level: Sequence[Node], firsts: Sequence[Hashable], drafts: int) -> list[int]:
-        """Returns how many draws follow each node of ``level``: those whose chance to be accepted beats the cost of
-        their row. ``firsts``: the key of each node's first draw; ``drafts``: how many the tree has already."""
+        """Returns how many draws follow each node of ``level``, where a draw's chance to be accepted beats the cost
+        of its row. ``firsts``: the key of each node's first draw; ``drafts``: how many the tree has already."""
         widths = []
         for node, first in zip(level, firsts, strict=True):
             left, width = node.reach, 0

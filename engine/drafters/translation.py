@@ -1,4 +1,4 @@
-"""Translates between a target's tokens and those of a draft model with another tokenizer.
+"""Translates between a target's tokens and the tokens of a draft model with another tokenizer.
 
 All of it is host work on a few ids a round. What the draft reads is the text of the committed tokens, in its own
 tokens. New text is encoded by itself, so that it begins where the committed text ended: a token that merged across that

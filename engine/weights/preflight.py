@@ -15,7 +15,7 @@ from engine.weights.specs import CONTEXT, ModelSpec, PairSpec, methods
 from engine.weights.store import locate
 from engine.weights.vocabulary import Vocabulary, needs_translation
 
-UNTRIED = "Not run by us: its figures are those of its model card."
+UNTRIED = "Not run by us: its figures come from its model card."
 TRANSLATED = "The {method} draft has a tokenizer of its own: its tokens are translated, so fewer are accepted."
 
 

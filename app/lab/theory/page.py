@@ -13,7 +13,7 @@ from app.lab.form import Field, boxes, dropdown, pair_field, slider
 from app.lab.layout import Layout
 from app.lab.own_curve import lay_out_curve, show_given
 from app.lab.theory import view
-from app.lab.theory.server import lay_out_server
+from app.lab.theory.server_form import lay_out_server
 from app.lab.theory.work import PROMPT, PointPlan, PointSet, TheoryPoints
 from app.playground.pair_handlers import PairHandlers
 from app.playground.trace_files import safe_letters
@@ -29,8 +29,8 @@ is accepted with the chance α, until the first rejection. Drafting costs c a to
 are counted in plain steps: the time the target takes to write one token by itself. These four say whether drafting
 pays.</p>"""
 MEASURE = """<h3 class="sl-theory-measure">Is it true on this machine?</h3>
-<p class="sl-lab-lead">A real run only shows you one α: that of its models and its text. Here you set α by hand. Drafts
-are made and scored at their real cost; then each is accepted with the chance α. The points appear on the curves
+<p class="sl-lab-lead">A real run only shows you one α, which its models and its text decide. Here you set α by hand.
+Drafts are made and scored at their real cost; then each is accepted with the chance α. The points appear on the curves
 above.</p>
 <p class="sl-lab-label" role="note"><strong>Accepted by chance.</strong> No model judges these drafts, so the text is
 not the target's and is never shown. The time it took is real.</p>"""

@@ -87,7 +87,7 @@ def _gains(rows: Rows, method: str) -> dict[int, Speedup]:
 
 
 def _gain_of_sharing(plain: Rows) -> Speedup | None:
-    """Returns the most users' total speed ÷ that of the fewest, without drafting; None for one number of users."""
+    """Returns the most users' total speed ÷ the fewest users', without drafting; None for one number of users."""
     if len(plain) < 2:
         return None
     gain = _rate(plain[-1]) / _rate(plain[0])
@@ -110,7 +110,7 @@ def doubts(result: UsersResult) -> str:
 
 
 def draw_tokens(rows: Rows, methods: Sequence[str], is_each: bool) -> Figure:
-    """Charts measured tokens as lines, predicted ones dashed; ``is_each``: those of one user."""
+    """Charts measured tokens as lines, predicted ones dashed; ``is_each``: the tokens of one user."""
     data, users, hover = [], _users(rows), "%{y:.1f} tokens/s, users at once: %{x}"
     for name in (BASELINE, *methods):
         own, title, mark = _rows_of(rows, name), method_title(name), _look(name, methods)

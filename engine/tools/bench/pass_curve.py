@@ -15,7 +15,7 @@ from engine.trace.noise import STEADIEST
 
 WIDTHS = (1, 2, 4, 8, 16)  # that five numbers without a name are for
 MOST_ROWS = 4096
-DEAREST = 1.5  # times as long as one pass for each row from which a wide pass cannot be one
+MOST_PER_ROW = 1.5  # plain passes for each row of a wide pass, from which it cannot be one
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def curve_of(costs: Sequence[RowCost], source: str, seconds: float | None = None
                 f"{newest.place}: a pass over {rows} rows takes {cost / before:.2f} times as long as one over "
                 f"{widest.rows}, and a wider pass cannot cost less. Measure both again on a quiet machine."
             )
-        if cost > DEAREST * rows:
+        if cost > MOST_PER_ROW * rows:
             raise BadInput(
                 f"{newest.place}: a pass over {rows} rows takes {cost:.3g} times as long as one over one row, so "
                 f"{rows} passes would be quicker. Measure on a quiet machine, and give costs, not tokens per second."

@@ -82,7 +82,7 @@ MISTAKES: Mapping[str, Mistake] = {
         "without_replacement",
     ),
     "ancestor-residual": Mistake(
-        "Each residual is that of the parent's p, not of what the earlier siblings left.", "without_replacement"
+        "Each residual is made from the parent's p, not from what the earlier siblings left.", "without_replacement"
     ),
     "sibling-choice": Mistake(
         "The likelier siblings of those drawn are chosen, and tested as if drawn from q.",
@@ -116,7 +116,7 @@ MISTAKES: Mapping[str, Mistake] = {
     "mask-stays": Mistake("The mask does not move along with the drafts.", masks=True),
     "closing-only": Mistake("Only the token that closes a round is masked.", masks=True),
     "target-unmasked": Mistake("The draft is masked, and the target is not.", masks=True),
-    "requests-mask": Mistake("After a rejection the round's first mask is used, not that of the row.", masks=True),
+    "requests-mask": Mistake("After a rejection the round's first mask is used, not the row's.", masks=True),
     "ends-early": Mistake("The text may end before the grammar is satisfied.", masks=True),
     "cut-unscaled": Mistake("Forbidden drafts are cut off, and q is not scaled to the rest.", masks=True),
 }

@@ -176,7 +176,7 @@ def _logprobs(written: Sequence[Written]) -> Judgement:
         return "unknown", "It gives no log-probabilities."
     if len(known) < len(every) or all(p == 0 for p in known):
         some = f"{len(every) - len(known)} of {len(every)} log-probabilities are"
-        words = f"{some if any(known) else 'Every log-probability is'} 0, so they are not those of the model."
+        words = f"{some if any(known) else 'Every log-probability is'} 0, so they are not the model's."
         issues = "ggml-org/llama.cpp#27972, vllm-project/vllm#17876"
         return "wrong", words, issues, "a newer version, or no drafts for such requests"
     return "right", f"{len(known)} log-probabilities, the mean {sum(known) / len(known):.2f}."

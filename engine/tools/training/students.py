@@ -202,7 +202,7 @@ class ExitStudent(Student):
     INNER = 256
     USE = (
         "Exit head on the state after the target's first layers, with rows of its own output layer (layout of "
-        "`engine/models/heads/exit.py`; the map of the words is that of an EAGLE-3 head)."
+        "`engine/models/heads/exit.py`; the map of the words is like an EAGLE-3 head's)."
     )
     RECIPE = " Reads the state after {taps} layers; the layers themselves are not trained."
 

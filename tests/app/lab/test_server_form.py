@@ -9,8 +9,8 @@ from lab_pages import rows
 from server_recordings import ONE, PLAIN, THREE, file_of, uncounted_recording, vllm_recording
 
 from app.jobs.visitor import Session
-from app.lab.theory import server, server_view
-from app.lab.theory.server import BOX
+from app.lab.theory import server_form, server_view
+from app.lab.theory.server_form import BOX
 from app.ui.widgets import SKIP
 from engine.errors import BadInput
 from engine.tools.servers.costs import ServerPoint, split, verdict
@@ -25,13 +25,13 @@ LOG = (
 
 def test_its_cost_of_a_row_becomes_the_curve():
     points, lookup = "0 25\n1 30 1.75\n3 40 2.5", "2 50 2.2"
-    words, value = server.use_row_cost(points, lookup)
+    words, value = server_form.use_row_cost(points, lookup)
     curve = json.loads(value)
     assert said(words)[0] == "good" and curve["source"] == "server explain" and curve["c"] is not None
     assert curve["text"].splitlines()[0] == "a plain step: 40.0 ms" and curve["v"]["2"] > 1
-    words, skipped = server.use_row_cost(points, "")
+    words, skipped = server_form.use_row_cost(points, "")
     assert said(words)[0] == "error" and "does not say the time of" in said(words)[1] and skipped is SKIP
-    assert said(server.use_row_cost("0 x", lookup)[0])[0] == "error"
+    assert said(server_form.use_row_cost("0 x", lookup)[0])[0] == "error"
 
 
 def said(value: str) -> tuple[str, str]:
@@ -60,60 +60,60 @@ def test_points_are_the_numbers_of_each_line(text):
 def test_a_line_that_is_no_point_is_named(text, words):
     with pytest.raises(BadInput, match=words):
         server_view.parse(text, BOX)
-    kind, sentence = said(server.explain(text, "")[0])
+    kind, sentence = said(server_form.explain(text, "")[0])
     assert kind == "error" and re.search(words, sentence) and "GAMMA" not in sentence
 
 
 def test_an_error_names_its_box():
     for text, lookup, words in (
         ("1 2 1.5", "", f"{BOX}: Give a point without drafts"),
-        (server.EXAMPLE, "γ", f"{server.LOOKUP_BOX}, line 1: These are not numbers."),
+        (server_form.EXAMPLE, "γ", f"{server_form.LOOKUP_BOX}, line 1: These are not numbers."),
     ):
-        assert said(server.explain(text, lookup)[0])[1].startswith(words)
+        assert said(server_form.explain(text, lookup)[0])[1].startswith(words)
 
 
 def test_the_page_says_what_the_command_line_says():
-    text = server.EXAMPLE
+    text = server_form.EXAMPLE
     parts = split(server_view.parse(text, BOX))
-    words, table, speeds, chart = server.explain(text, "")
+    words, table, speeds, chart = server_form.explain(text, "")
     assert all(sentence in said(words)[1] for sentence in verdict(parts))
     assert rows(table)[1] == ["fixed cost of drafting", f"{1000 * parts.fixed.seconds:.1f} ms", "–"]
     assert rows(speeds)[2][2] == f"{parts.speed(2):.1f}" and len(rows(speeds)) == 9
     drawn = json.loads(chart)["figures"]["server-speeds"]["data"]
     assert drawn[1]["x"] == [0, 1, 7] and drawn[0]["y"][0] == pytest.approx(26.5, rel=1e-4)
-    twice = server.explain(f"{text}\n{text.replace('26.5', '27')}", "3 30 1.2")
+    twice = server_form.explain(f"{text}\n{text.replace('26.5', '27')}", "3 30 1.2")
     assert "For 16 users" in said(twice[0])[1] and "For 16 users" not in said(words)[1]
     assert "±" in rows(twice[1])[0][2] and rows(twice[1])[3][0] == "scoring its row alone"
 
 
 def test_one_draft_length_gives_a_plain_step_and_says_what_is_missing():
-    words, table, speeds, chart = server.explain("0 26.5\n3 20 2.1", "")
+    words, table, speeds, chart = server_form.explain("0 26.5\n3 20 2.1", "")
     assert said(words)[1].endswith("measure a second one. Times are derived from your points."), "nothing is predicted"
     assert len(rows(table)) == 1 and not rows(speeds)
     assert json.loads(chart)["figures"]["server-speeds"]["note"] == server_view.WAITING.note
 
 
 def test_points_that_no_cost_explains_are_refused():
-    kind, words = said(server.explain("0 100\n1 300 2\n2 1000 3", "")[0])
+    kind, words = said(server_form.explain("0 100\n1 300 2\n2 1000 3", "")[0])
     assert kind == "error" and "no time at all" in words
 
 
 def test_recordings_fill_the_form(tmp_path):
     paths = [file_of(trace, tmp_path, f"{i}.json") for i, trace in enumerate((PLAIN, ONE, THREE))]
-    text, words = server.fill_from_files("", paths)
-    assert said(words)[1] == "Filled in from 3 recordings." and server.fill_from_files("", paths)[0] == text
+    text, words = server_form.fill_from_files("", paths)
+    assert said(words)[1] == "Filled in from 3 recordings." and server_form.fill_from_files("", paths)[0] == text
     plain, one, three = server_view.parse(text, BOX)
     assert (plain.gamma, one.gamma, three.gamma) == (0, 1, 3) and plain.speed == pytest.approx(1 / 0.03, rel=1e-3)
     assert three.length == pytest.approx(compute_metrics(THREE).tau.value, abs=1e-3)
     parts = split([plain, one, three])
     assert parts.plain.seconds == pytest.approx(0.03, rel=1e-3)
     assert parts.fixed.seconds + parts.draft.seconds == pytest.approx(0.015, rel=0.01)
-    again, _ = server.fill_from_files(text, [file_of(THREE, tmp_path, "3.json")])
+    again, _ = server_form.fill_from_files(text, [file_of(THREE, tmp_path, "3.json")])
     assert again == text, "a recording that is there already adds nothing"
 
 
 def test_an_unknown_draft_length_or_speed_is_a_gap(tmp_path):
-    text, words = server.fill_from_files("0 26.5", [file_of(uncounted_recording(), tmp_path, "a.json")])
+    text, words = server_form.fill_from_files("0 26.5", [file_of(uncounted_recording(), tmp_path, "a.json")])
     assert text == "0 26.5\n? 22.5 2.250" and "question mark" in said(words)[1]
     assert server_view.line_from_trace(vllm_recording(3, 0.0, (2,))).startswith("3 ? ")
 
@@ -121,18 +121,18 @@ def test_an_unknown_draft_length_or_speed_is_a_gap(tmp_path):
 def test_a_file_that_is_no_trace_is_refused(tmp_path):
     path = tmp_path / "x.json"
     path.write_text("{}")
-    text, words = server.fill_from_files("0 26.5", [str(path)])
+    text, words = server_form.fill_from_files("0 26.5", [str(path)])
     assert text == SKIP and said(words)[0] == "error"
 
 
 def test_a_log_fills_in_the_acceptance_lengths():
-    text, words = server.fill_from_log("0 26.5", LOG)
+    text, words = server_form.fill_from_log("0 26.5", LOG)
     assert text == "0 26.5\n3 ? 1.280" and "Read as vLLM" in said(words)[1]
-    assert said(server.fill_from_log("", "no log")[1])[0] == "error"
+    assert said(server_form.fill_from_log("", "no log")[1])[0] == "error"
 
 
 def test_an_opened_recording_fills_an_empty_form_only():
-    assert server.fill_from_session(Session(THREE, PLAIN), " ").splitlines()[0].startswith("0 33.3")
-    assert server.fill_from_session(Session(THREE), "0 26.5") == SKIP
+    assert server_form.fill_from_session(Session(THREE, PLAIN), " ").splitlines()[0].startswith("0 33.3")
+    assert server_form.fill_from_session(Session(THREE), "0 26.5") == SKIP
     for session in (Session(), Session(recorded())):
-        assert server.fill_from_session(session, "") == SKIP
+        assert server_form.fill_from_session(session, "") == SKIP

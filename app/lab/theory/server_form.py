@@ -1,4 +1,4 @@
-"""The form of `server explain` on the page: points of one's own server in, the parts of its step and the best γ out."""
+"""Lays out `server explain` on the page: points of one's own server in, the parts of its step and the best γ out."""
 
 import json
 import time
@@ -81,8 +81,8 @@ def use_row_cost(text: str, lookup: str) -> list[str]:
 
 
 def lay_out_server(session: gr.State, tabs: Sequence[gr.Tab], curve: gr.HTML) -> None:
-    """Lays out the form. ``tabs``: those around it; opening one may bring a recording from the playground. ``curve``:
-    the component that keeps v(W)."""
+    """Lays out the form. ``tabs``: the tabs around it, of which opening one may bring a recording from the playground.
+    ``curve``: the component that keeps v(W)."""
 
     def box(label: str, info: str, name: str, placeholder: str = "") -> gr.Textbox:
         more = {"lines": 4, "max_lines": 12, "scale": 2, "min_width": 260, "placeholder": placeholder or None}
