@@ -97,7 +97,7 @@ def _value(described: Field, value: Any) -> Any:
     return value
 
 
-def whole_number(value: Any, label: str, low: int | None = None, high: int | None = None) -> int:
+def whole_number(value: Any, label: str, low: int | None, high: int | None) -> int:
     """Returns a control's value; browsers send 4 as 4.0. Raises BadInput that names the control."""
     if not isinstance(value, int | float | str) or not re.fullmatch(r"-?\d{1,15}(\.0)?", str(value)):
         raise BadInput(f"{label} must be a whole number.")

@@ -106,7 +106,7 @@ def _with_branch_of(run: Trace, first: Trace) -> Trace:
         return run
 
 
-def repeat_configs(config: RunConfig, count: int, first: int = 2) -> NamedConfigs:
+def repeat_configs(config: RunConfig, count: int, first: int) -> NamedConfigs:
     """Returns the request and its baseline in turn, from the ``first`` measurement to the last."""
     pairs = [(f"run {n}", config, f"baseline {n}", config.baseline()) for n in range(first, count + 1)]
     return tuple(named for run, drafting, plain, baseline in pairs for named in ((run, drafting), (plain, baseline)))

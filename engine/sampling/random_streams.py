@@ -35,7 +35,7 @@ class Uniforms:
         places = (place + depth[1:] - 1).tolist()
         return [self._one(ACCEPTING, *of_draft) for of_draft in zip(streams, places, strict=True)]
 
-    def accepting_together(self, place: int, N: int, stream: Callable[[int], int] = int) -> list[float]:
+    def accepting_together(self, place: int, N: int, stream: Callable[[int], int]) -> list[float]:
         """Returns u [N] for drafts that are decided on together. They are numbered in their round, and no number comes
         again at the same (stream, place): otherwise a draw that discarded a draft would decide again in the next round.
         ``stream``: the stream of each number."""

@@ -94,7 +94,7 @@ class Contents:
         return f"{self.where} holds {problem[0]}; {problem[1].replace('{origin}', origin)}."
 
 
-def contents_of(folder: Path, tensors: Collection[str] = ()) -> Contents:
+def contents_of(folder: Path, tensors: Collection[str]) -> Contents:
     """Lists the contents of a folder: its first level, and where that has no weights, two more."""
     files: dict[str, int] = {}
     for place, folders, names in os.walk(folder):

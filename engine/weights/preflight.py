@@ -115,7 +115,7 @@ def _note(pair: PairSpec, method: str) -> str:
         return str(error)
 
 
-def available_memory(device: str = "cpu") -> int | None:
+def available_memory(device: str) -> int | None:
     """Returns the bytes still free on a device; None for CUDA where there is none."""
     if device.split(":")[0] == "cuda":
         import torch

@@ -88,7 +88,7 @@ class ModelSpec:
         layers = (self.parameters - vocabulary) * _ROUNDED_BYTES[dtype]
         return int(layers + 2 * vocabulary * _ROUNDED_BYTES["int8"])
 
-    def kv_bytes(self, dtype: str, context: int = CONTEXT) -> int:
+    def kv_bytes(self, dtype: str, context: int) -> int:
         """Returns the bytes of keys and values for ``context`` tokens, at most as many as the model attends to."""
         return 2 * self.layers * self.kv_heads * self.head_dim * min(context, self.context) * byte_width(dtype)
 

@@ -144,9 +144,9 @@ def test_everything_follows_the_sliders_without_the_server(theory):
 CURVE = "1 1.05 1.2 1.4 2"
 
 
-def give_curve(page: Page, name: str, text: str) -> None:
-    """Gives a text as the v(W) of another machine, in the tab whose part is ``name``."""
-    box = page.locator(f"#{name}")
+def give_curve(page: Page, text: str) -> None:
+    """Gives a text as the v(W) of another machine."""
+    box = page.locator("#theory-own-curve")
     if not box.locator("textarea").is_visible():
         box.locator("summary").click()
     box.locator("textarea").fill(text)
@@ -158,10 +158,10 @@ def test_a_curve_of_ones_own_moves_everything_and_outlasts_a_reload(visit):
     page = visit(fresh=True)
     open_lab(page, "Theory")
     box = page.locator("#theory-own-curve")
-    give_curve(page, "theory-own-curve", "1 1.2 1.1 1.5 2")
+    give_curve(page, "1 1.2 1.1 1.5 2")
     expect(box.get_by_role("alert")).to_contain_text("Line 1: a pass over 4 rows takes 0.92 times as long")
     expect(box.locator(".sl-own-curve-now")).to_be_hidden()
-    give_curve(page, "theory-own-curve", CURVE)
+    give_curve(page, CURVE)
     expect(box.get_by_role("status")).to_contain_text("your numbers: v(2) = 1.05, v(4) = 1.20")
     expect(box.get_by_role("alert")).to_be_hidden()
 

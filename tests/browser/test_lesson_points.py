@@ -50,10 +50,7 @@ def shown(pattern: str):
     return lambda page: float(re.search(pattern, page.locator(".sl-figure-box").inner_text(), re.S)[1].replace(",", ""))
 
 
-def came_out(word: str):
-    return shown(rf"{word}, came out\s+([\d.]+)")
-
-
+CAME_OUT = shown(r"wind, came out\s+([\d.]+)")
 LABELS = {"alpha": "α", "gamma": "γ", "c": "c, cost", "extra": "extra cost", "eps": "Threshold", "q_wind": r"q\(wind\)"}
 PASSES, FAVOURITE = shown(r"([\d.,]+) passes per second"), shown(r"comes in ([\d.]+)")
 
@@ -72,10 +69,10 @@ STEPS = [
      lambda cold, warm: cold > warm + 0.05),
     ("is_it_lossless", "Count",
      [(press("Draw 10,000"), data("accepted")), (move(q_wind=10), None), (press("Draw 10,000"), data("accepted")),
-      (press("Draw 10,000"), came_out("wind"))],
+      (press("Draw 10,000"), CAME_OUT)],
      lambda good, bad, wind: bad < good - 0.2 and 0.08 < wind < 0.12),
     ("is_it_lossless", "Lossy on purpose",
-     [(press("Draw 10,000"), came_out("wind")), (move(eps=0.15), None), (press("Draw 10,000"), came_out("wind"))],
+     [(press("Draw 10,000"), CAME_OUT), (move(eps=0.15), None), (press("Draw 10,000"), CAME_OUT)],
      lambda often, never: often > 0.17 and never == 0),
     ("acceptance_tau_speedup", "Build the formula",
      [(press("τ,"), data("value")), (press("v(γ + 1)", "v(γ + 1)"), data("value")),

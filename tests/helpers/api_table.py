@@ -6,9 +6,9 @@
 import json
 import re
 import sys
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from paths import ROOT
+
 sys.path[:0] = [str(ROOT)]
 
 from app.api.openapi import ALIASES, ARGUMENTS, STREAM, description  # noqa: E402

@@ -9,8 +9,9 @@ import json
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT), str(Path(__file__).parent)]
+from paths import ROOT
+
+sys.path[:0] = [str(ROOT)]
 
 from engine.config import METHODS, Method, Setting  # noqa: E402
 

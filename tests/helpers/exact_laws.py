@@ -149,11 +149,11 @@ def assert_target_law(rule_for, model, q_law, parents, length: int, integrate=la
     assert difference(found, expected_law(model, length)) < 2e-6
 
 
-def chain_q_law(draft, vocabulary: int, N: int):
-    return tree_q_law(draft, vocabulary, tuple(range(N)))
+def chain_q_law(draft, N: int):
+    return tree_q_law(draft, tuple(range(N)))
 
 
-def tree_q_law(draft, vocabulary: int, parents: Sequence[int], replace: bool = True):
+def tree_q_law(draft, parents: Sequence[int], replace: bool = True):
     """Every way to draw a tree: (tokens, their probability, q). Siblings are drawn with or without replacement."""
     ways = [((), 1.0, (), ((),))]
     for i, parent in enumerate(parents):

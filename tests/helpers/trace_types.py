@@ -4,11 +4,11 @@
 """
 
 import sys
-from pathlib import Path
 from types import NoneType, UnionType
 from typing import Literal, get_args, get_origin, get_type_hints
 
-ROOT = Path(__file__).resolve().parents[2]
+from paths import ROOT
+
 sys.path[:0] = [str(ROOT)]
 
 from engine.trace import events  # noqa: E402

@@ -329,7 +329,7 @@ def by_setting(cells: Iterable[Cell], kind: str = ALL) -> dict[Setting, Cell]:
 
 
 def drafting_leaders(
-    result: AnswerResult, speedups: Mapping[Setting, Speedup], users: int = 1, kind: str = ALL
+    result: AnswerResult, speedups: Mapping[Setting, Speedup], users: int, kind: str = ALL
 ) -> list[Setting]:
     """Returns the fastest settings, without plain decoding, the surest gain first."""
     best = result.fastest(speedups, users, kind)

@@ -16,7 +16,7 @@ def prompt_steps(v: Mapping[int, float], characters: int) -> float:
 
 def together_steps(
     v: Mapping[int, float], lengths: Iterable[int], users: int, tokens: float, drafts: int,
-    until_one_ends: bool = False, c: float = 0.0,
+    until_one_ends: bool, c: float = 0.0,
 ) -> float:  # fmt: skip
     """Returns how many plain steps it takes to answer texts of these ``lengths`` (characters) with ``users`` at once
     and ``drafts`` per round, each of which costs ``c``, because users do not share it. The other arguments are as in

@@ -305,7 +305,7 @@ def _share(seconds: float, total: float) -> str:
     return f"{_time(seconds)} ({percent(seconds / total)})" if total else _time(seconds)
 
 
-def pairs_table(pairs, faulty: Collection[str] = ()) -> Table:
+def pairs_table(pairs, faulty: Collection[str]) -> Table:
     """Returns a table with a line per pair; the memory is for the target and its first draft. ``faulty``: the names of
     those that were tried and cannot be loaded."""
     from engine.files import gigabytes

@@ -1,13 +1,12 @@
 """Runs `python -m engine check`: looks a model up and prints whether it runs here."""
 
-from engine.config import AUTO
 from engine.errors import EngineError, Unavailable
 from engine.files import cache_root
 from engine.tools.cli.console import say, screen
 from engine.weights.specs import ModelSpec
 
 
-def look_up_and_describe(name: str, device: str = AUTO) -> None:
+def look_up_and_describe(name: str, device: str) -> None:
     """Raises BadInput or Unavailable with the reason if the model cannot run here."""
     from engine.runtime.device_choice import choose_device
     from engine.tools.own_models.report import check

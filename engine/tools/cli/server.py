@@ -28,7 +28,7 @@ Minutes = Annotated[
 Seconds = Annotated[float, typer.Option("--time-limit", metavar="SECONDS", help="The most that one answer may take.")]
 
 
-def _client(address: str, seconds: float = 600.0):
+def _client(address: str, seconds: float):
     from engine.tools.servers.client import Client
 
     return Client(address, os.environ.get(KEY, ""), seconds)

@@ -90,7 +90,7 @@ def mutant_of(rule: str) -> Mutant | None:
 
 
 def toy_test(
-    toy: str, length: int, sampling: SamplingParams, gamma: int, method: str, rule: str = RIGHT,
+    toy: str, length: int, sampling: SamplingParams, gamma: int, method: str, rule: str,
     acceptance: str = "token",
 ) -> ToyTest:  # fmt: skip
     """Returns the test of a rule on one of the toys. The JSON toy ignores ``length``."""

@@ -143,7 +143,7 @@ def _together(batch, requests: dict[int, Any]) -> list[list[Round]]:
     return list(rounds.values())
 
 
-def subject_of(method: str, gamma: int = 3, engine: Any = None, open_batch: Any = None) -> Subject:
+def subject_of(method: str, gamma: int, engine: Any, open_batch: Any) -> Subject:
     """Returns the subject of a proof: the toy without an ``engine``. Raises BadInput for a method that the toy has no
     draft for, or that drafts nothing."""
     if method == "none":

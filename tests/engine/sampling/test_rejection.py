@@ -32,7 +32,7 @@ def test_a_chain_has_the_targets_law(vocabulary, tokens):
     """The drafts are drawn in one case and given in the other."""
     model, draft, N = table_model(vocabulary, 1), table_model(vocabulary, 2), len(tokens)
     for rule in (verify_chain, verify_chain_at_once):
-        for ways in (chain_q_law(draft, vocabulary, N), [(tokens, 1.0, None)]):
+        for ways in (chain_q_law(draft, N), [(tokens, 1.0, None)]):
             exact_laws.assert_target_law(as_rule(rule), model, ways, tuple(range(N)), N + 1)
 
 
@@ -51,7 +51,7 @@ INDEPENDENT, ALL_DIFFERENT, GIVEN = "independent", "without replacement", (4, 1,
 def test_a_tree_has_the_targets_law(parents, vocabulary, siblings, verify_tree):
     ways, depth = [(GIVEN, 1.0, None)], 2 + any(parents)
     if siblings != GIVEN:
-        ways = tree_q_law(table_model(vocabulary, 6, holes=0.0), vocabulary, parents, siblings == INDEPENDENT)
+        ways = tree_q_law(table_model(vocabulary, 6, holes=0.0), parents, siblings == INDEPENDENT)
     exact_laws.assert_target_law(as_rule(verify_tree, parents), table_model(vocabulary, 7), ways, parents, depth)
 
 
@@ -65,7 +65,7 @@ def test_the_law_tells_wrong_rules_apart(name):
     (mutant,) = [m for m in MUTANTS if m.name == name]
     model, draft = table_model(3, 1), table_model(3, 2)
     found = output_law(
-        as_rule(mutant.rules.function(ACCEPTANCE["token"].chain)), model, chain_q_law(draft, 3, 2), (0, 1), 3
+        as_rule(mutant.rules.function(ACCEPTANCE["token"].chain)), model, chain_q_law(draft, 2), (0, 1), 3
     )
     assert difference(found, exact_laws.expected_law(model, 3)) > 1e-3
 

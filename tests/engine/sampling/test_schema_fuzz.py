@@ -32,14 +32,15 @@ VALUES = (
     [1], ["a"], ["integer"], [{}], [True, {"type": "null"}], {}, {"a": {}}, {"a": 1}, {"^a": {"type": "integer"}},
     {"type": "integer"}, {"a": {"minlength": 1}}, {"a": ["a"]},
 )  # fmt: skip
+MOST = 300  # tokens of an answer
 TYPES = ("null", "boolean", "integer", "number", "string", "array", "object")
 
 
-def answer_of(schema: object, chance: random.Random, compact: bool = False, most: int = 300) -> str | None:
+def answer_of(schema: object, chance: random.Random, compact: bool) -> str | None:
     """Returns a drawn answer that the constraint accepts; None if none ended. Raises BadInput."""
-    reader = follow("json_schema", json.dumps(schema), compact, most)
+    reader = follow("json_schema", json.dumps(schema), compact, MOST)
     ids: list[int] = []
-    while len(ids) < most:
+    while len(ids) < MOST:
         bits = np.unpackbits(reader.allowed_after(()), count=len(T), bitorder="little")
         allowed = bits.nonzero()[0].tolist()
         if not allowed or (reader.is_complete() and chance.random() < 0.5):

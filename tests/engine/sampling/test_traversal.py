@@ -57,7 +57,7 @@ def trees(replace: bool, *cases):
 ])  # fmt: skip
 def test_it_has_the_targets_law_and_accepts_at_least_as_many_drafts(rule, parents, vocabulary, seed, replace):
     model, draft = table_model(vocabulary, seed), table_model(vocabulary, seed + 1, holes=0.2 if rule is block else 0.0)
-    q_law = list(tree_q_law(draft, vocabulary, parents, replace))
+    q_law = list(tree_q_law(draft, parents, replace))
     depth = 1 + max(len(path) for path in exact_laws.paths_of(parents, parents))
     assert_target_law(as_rule(rule, parents), model, q_law, parents, depth, rule_law(parents))
     together = exact_laws.mean_accepted(as_rule(rule, parents), model, q_law, parents, rule_law(parents))
@@ -77,7 +77,7 @@ def test_a_tree_whose_shape_depends_on_its_own_tokens_has_the_targets_law():
     """Its draft gets a child after token 0, and a sibling after any other."""
     model, draft, outputs = table_model(3, 1), table_model(3, 2, holes=0.0), {}
     for parents, kept in (((0, 1), lambda first: first == 0), ((0, 0), lambda first: first != 0)):
-        ways = [way for way in tree_q_law(draft, 3, parents, replace=False) if kept(way[0][0])]
+        ways = [way for way in tree_q_law(draft, parents, replace=False) if kept(way[0][0])]
         found = output_law(as_rule(verify_traversal, parents), model, ways, parents, 3, rule_law(parents))
         outputs = {tokens: outputs.get(tokens, 0.0) + found.get(tokens, 0.0) for tokens in {*outputs, *found}}
     assert difference(outputs, exact_laws.expected_law(model, 3)) < 2e-6
@@ -100,7 +100,7 @@ def test_the_law_tells_wrong_rules_of_blocks_apart(name):
     else:
         rule, parents, integrate = as_rule(WRONG[name].function(ACCEPTANCE["block"].tree), FORK), FORK, rule_law(FORK)
         model, draft = table_model(3, 22), table_model(3, 25, holes=0.0)
-    ways = tree_q_law(draft, 3, parents, replace=name.startswith("block"))
+    ways = tree_q_law(draft, parents, replace=name.startswith("block"))
     assert difference(output_law(rule, model, ways, parents, 3, integrate), exact_laws.expected_law(model, 3)) > 1e-3
 
 
