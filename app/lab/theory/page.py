@@ -12,7 +12,7 @@ from app.lab.experiment import Measurement, PageState, define_outputs
 from app.lab.form import Field, boxes, dropdown, pair_field, slider
 from app.lab.layout import Layout
 from app.lab.own_curve import lay_out_curve, show_given
-from app.lab.theory import view
+from app.lab.theory import exits, view
 from app.lab.theory.server_form import lay_out_server
 from app.lab.theory.work import PROMPT, PointPlan, PointSet, TheoryPoints
 from app.playground.pair_handlers import PairHandlers
@@ -89,7 +89,7 @@ class Theory(Measurement):
         page.show("points")
         page.files()
         lay_out_server(page.session, page.tabs, curve)
-        charts(view.recorded_exits(), "theory-exits", view.EXITS)
+        charts(exits.recorded_exits(), "theory-exits", exits.EXITS)
         page.wire(restart, inputs=[page.session, *page.widgets.values()])
         page.connect(page.outputs["points"].again, "noise")
         restart.click(self.clear, [page.session, page.state], [*page.streamed, *page.saved, restart], **QUIET)

@@ -1,4 +1,4 @@
-"""Renders the theory tab: a run and measured points beside the curves, tables, files, and recorded early exits."""
+"""Renders the theory tab: a run and measured points beside the curves, tables and files."""
 
 import json
 import math
@@ -10,13 +10,11 @@ from typing import Any
 from app.form import METHOD_LABELS
 from app.lab.recorded import Recorded
 from app.lab.theory.work import DeviceCosts, PointSet
-from app.views import figures
 from app.views.predictions import chain_cost, other_than_chains
 from app.views.safe_json import encode, short
 from app.views.table import csv_text, empty, sheet, speedup_cell
 from app.views.tiles import speedup
-from engine.errors import percent, quantity
-from engine.files import ASSETS
+from engine.errors import quantity
 from engine.tools.bench.result_file import parse_values
 from engine.tools.bench.sample import Point
 from engine.tools.bench.winners import break_even, break_even_bracket, fastest, winner
@@ -37,7 +35,6 @@ NOISY = (
     "Raise the repeats or the tokens of a run."
 )
 BUSY_THEN = "while the machine was busy: take it with care"
-EXITS = {"exits": "Why not just its lower layers?"}
 COLUMNS = (
     "pair", "method", "max_new_tokens", "alpha", "gamma", "repeats", "alpha_seen", "tau",
     "expected_tau", "speedup", "low", "high", "predicted", "predicted_from_tau", "efficiency", "busy",
@@ -299,36 +296,3 @@ def read_saved(saved: bytes) -> Recorded:
     known = {point.place: point for point in points}
     measured = PointSet(content["pair"], content["method"], content["max_new_tokens"], device, known)
     return Recorded.from_file(measured, content)
-
-
-# ── early exits ──
-
-
-def recorded_exits() -> str:
-    path = ASSETS / "data" / "exits.json"
-    return figures.encode_figures({"exits": draw_exits(json.loads(path.read_text(encoding="utf-8")))})
-
-
-def draw_exits(record: dict) -> figures.Figure:
-    """Charts how often each layer of a target says the next word already, and how fast leaving there would be.
-    ``record`` is what `python -m engine lab exits --out` stores."""
-    untrained, data = [each for each in record["exits"] if not each["is_trained"]], []
-    for name, key, colour, symbol in (
-        ("agrees with the whole model", "agreement", "@run", "circle"),
-        ("predicted speedup at γ = 1", "predicted", "@predicted", "square"),
-    ):
-        x, y = [each["layers"] for each in untrained], [each[key] for each in untrained]
-        mark = {"size": 7, "color": colour, "symbol": symbol}
-        data.append(figures.draw_line(name, x, y, mark, hovertemplate="layers: %{x}, %{y:.2f}"))
-    best = max(each["predicted"] for each in untrained[:-1])
-    note = "After each layer its state is read as if it were the last. Drafting with these layers alone would come to "
-    note += f"{best:.2f}× plain decoding at best."
-    for head in (each for each in record["exits"] if each["is_trained"]):
-        star, both = {"size": 15, "symbol": "star", "color": "@ink"}, [head["agreement"], head["predicted"]]
-        layers = [head["layers"]] * 2
-        data.append(figures.points("both with an exit head", layers, both, mode="markers", marker=star))
-        note += f" The stars: a small head trained to read the state after {quantity(head['layers'], 'layer')} agrees "
-        note += f"{percent(head['agreement'])} of the time, at a cost of c = {head['c']:.2f}, which would come to "
-        note += f"{head['predicted']:.2f}×."
-    layout = figures.axes("layers that have run", "share of words; × plain", shapes=[figures.level(1.0)])
-    return figures.Figure(data, layout, f"{note} Recorded on {record['device']} with {record['pair']}.")
