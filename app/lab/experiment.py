@@ -10,7 +10,7 @@ from collections import namedtuple
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
@@ -29,6 +29,9 @@ from app.views.notice import notice, over_old
 from engine.config import AUTO, RunConfig
 from engine.errors import BadInput, EngineError, Unavailable
 from engine.trace.events import Progress
+
+if TYPE_CHECKING:
+    from app.lab.layout import Layout
 
 
 @dataclass
@@ -59,14 +62,26 @@ class Experiment:
     WORK = "measurement"  # that has to end before recordings are opened
     PREFERRED: Sequence[str] = ()  # methods in the order in which a list offers them
 
-    # What a subclass says of its own:
-    form: Any  # the rows of the form
-    lay_out: Any  # lays out the tab with the parts of a `Layout`
-    show_recordings: Any  # (state, paths) → the outputs that show recordings of a server, where the tab opens some
-    updates: Any  # (request, state, values, how) → the outputs of one press; ``how``: as of `press`
-
     def __init__(self, service: Service):
         self.service, self.exports = service, Exports()
+
+    # ── what a subclass says of its own ──
+
+    def form(self) -> list[list[Field]]:
+        """Returns the rows of the form."""
+        raise NotImplementedError
+
+    def lay_out(self, page: "Layout") -> None:
+        """Lays out the tab with the parts of a `Layout`."""
+        raise NotImplementedError
+
+    def show_recordings(self, state: PageState, paths: Sequence[str]) -> Any:
+        """Returns the outputs that show recordings of a server, in a tab that opens some."""
+        raise NotImplementedError
+
+    def updates(self, request: VisitorRequest, state: PageState, values: Sequence, how: Again | None) -> Iterator:
+        """Yields the outputs of one press. ``how``: as of `press`."""
+        raise NotImplementedError
 
     # ── the form ──
 
@@ -367,7 +382,7 @@ class InParts(Measurement):
     SHOWN: str  # the label of the list of parts
     RECIPES = ""  # the title of the configurations, where there are some
 
-    def lay_out(self, page: Any) -> None:
+    def lay_out(self, page: "Layout") -> None:
         """Lays out the button first, then the form, folded, and the results."""
         with gr.Row(elem_classes="sl-actions"):
             page.run_and_stop()
