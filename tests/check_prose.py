@@ -131,6 +131,9 @@ def problems(place: str, source: str) -> Iterator[str]:
         for line, name in names(source):
             if name.startswith("test_") and len(name) > longest:
                 yield f"{line}: {name} is too long: test_subject_verb[_condition], at most {longest}"
+        for line, name in functions(suffix, source):
+            if name in RULES["names"]["participles"]:
+                yield f"{line}: the function {name!r} is called by a participle: use a verb or a noun"
     if is_test or suffix not in (".py", ".js"):
         return
     for line, name in functions(suffix, source):

@@ -72,7 +72,7 @@ STEPS = """count => Array.from({ length: count }, () => {
 })"""
 
 
-def made(tokens=60, gamma=4, temperature=0.8, method="ngram") -> Trace:
+def make_trace(tokens=60, gamma=4, temperature=0.8, method="ngram") -> Trace:
     return recorded(method, gamma, tokens, temperature)
 
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from fake_worker import chances
-from player_page import made
+from player_page import make_trace
 
 from engine.config import SamplingParams
 from engine.tools.exactness.toy_models import ToyLM, make_drafter, record_trace
@@ -32,7 +32,7 @@ def drafted_by(method: str, trace: Trace, **config) -> Trace:
 
 def with_texts(texts: list[str]) -> Trace:
     """One plain round per text, then one round that drafts them all and keeps them."""
-    base = made(2)
+    base = make_trace(2)
     timings = Timings(0, 0.1, 0, 0)
     events = [
         Round(i, 0, (Token(i, text, "plain", i, 1, p=0.5, u=0.1),), (), 0, 5, timings, i / 10, i / 10 + 0.1)

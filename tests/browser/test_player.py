@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 from page_actions import ROWS, text_of
-from player_page import STEPS, made, place, stages
+from player_page import STEPS, make_trace, place, stages
 from player_runs import by_rule
 from playwright.sync_api import expect
 
@@ -20,7 +20,7 @@ PRESS = "key => document.body.dispatchEvent(new KeyboardEvent('keydown', { bubbl
 
 
 def test_a_round_is_told_in_order_draft_scores_verdicts_closing(open_player):
-    trace = made()
+    trace = make_trace()
     first = next(r for r in trace.rounds if any(t.status == "rejected" for t in r.tokens) and r.index == 0)
     page = open_player(trace, at_end=False)
     page.keyboard.press("Home")
@@ -35,7 +35,7 @@ def test_a_round_is_told_in_order_draft_scores_verdicts_closing(open_player):
 
 
 def test_keys_step_through_rounds_unless_the_reader_types(open_player):
-    trace = made()
+    trace = make_trace()
     page, total = open_player(trace), len(trace.rounds)
     assert place(page) == f"Round {total} of {total}" and text_of(page) == trace.text
     page.keyboard.press("ArrowLeft")
@@ -65,7 +65,7 @@ def test_keys_step_through_rounds_unless_the_reader_types(open_player):
 
 
 def test_a_round_is_summed_up_for_a_screen_reader(open_player):
-    trace = made()
+    trace = make_trace()
     page = open_player(trace, at_end=False)
     page.keyboard.press("Home")
     page.evaluate("now => { performance.now = () => now + 2000; }", page.evaluate("performance.now()"))
@@ -99,7 +99,7 @@ SLIPPED = """node => node.dispatchEvent(
 
 
 def test_rows_that_scroll_beneath_a_resting_mouse_are_not_pointed_at(open_player):
-    page = open_player(made(), at_end=False)
+    page = open_player(make_trace(), at_end=False)
     page.evaluate("document.addEventListener('mousemove', event => { window.mouse = [event.screenX, event.screenY]; })")
     rows, tip = page.locator(".sl-rows"), page.get_by_role("tooltip")
     rows.evaluate("node => { node.scrollTop = 0; }")
@@ -129,7 +129,7 @@ def test_rows_that_scroll_beneath_a_resting_mouse_are_not_pointed_at(open_player
 
 
 def test_plain_runs_share_a_row(open_player):
-    trace = made(60, gamma=0, method="none")
+    trace = make_trace(60, gamma=0, method="none")
     page = open_player(trace)
     expect(page.locator(".sl-row")).to_have_count(3)  # 60 tokens, 24 to a row
     assert text_of(page) == trace.text
@@ -155,7 +155,7 @@ TOUCHED = """async key => {
 def test_step_of_a_long_trace_touches_no_more_than_of_a_short_one(open_player):
     touched = {}
     for tokens in (100, 2000):
-        trace = made(tokens)
+        trace = make_trace(tokens)
         page = open_player(trace)
         page.keyboard.press("ArrowLeft")
         steps = [page.evaluate(TOUCHED, key) for key in "jjjkkkkk"]
@@ -189,7 +189,7 @@ LOST = """text => {
 
 
 def test_no_style_is_lost_when_gradio_writes_the_rules_anew(open_player):
-    page = open_player(made(2))
+    page = open_player(make_trace(2))
     assert page.evaluate(LOST, "p { border: solid var(--x); border-width: 2px }") != []
     assert [rule for name in STYLES for rule in page.evaluate(LOST, read_asset(name))] == []
 
@@ -241,9 +241,9 @@ def test_tags_of_competing_drafters_leave_room_for_eight_rounds(open_player):
 
 
 def test_overlapping_values_make_one_run_and_a_gap_is_requested(open_player):
-    trace = made(60)
+    trace = make_trace(60)
     lines = [player_feed.rounds((event,)) for event in trace.rounds]
-    page = open_player(made(2))
+    page = open_player(make_trace(2))
     feed = "text => feed(text)"
     page.evaluate(feed, player_feed.start("live", 0) + player_feed.about_line(trace.started) + "".join(lines[:3]))
     page.evaluate(feed, player_feed.start("live", 1) + "".join(lines[1:5]))

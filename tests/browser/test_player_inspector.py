@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 from page_actions import wait_until_above
-from player_page import made
+from player_page import make_trace
 from player_runs import by_rule, drafted_by
 from playwright.sync_api import expect
 from sample_traces import constrained, siblings
@@ -45,7 +45,7 @@ def test_a_rescued_draft_shows_the_numbers_of_its_whole_block(open_player):
 
 
 def test_click_locks_a_tokens_numbers_and_shows_the_residual(open_player):
-    page = open_player(made())
+    page = open_player(make_trace())
     token, inspector = page.locator(".sl-list .sl-accepted").last, page.locator(".sl-inspector")
     token.hover()
     expect(page.get_by_role("tooltip")).to_contain_text("min(1, p/q)")
@@ -83,7 +83,7 @@ def test_each_mark_and_badge_says_what_it_means_on_hover_focus_and_touch(open_pl
     badges = page.locator(".sl-list .sl-tag", has_text="n-gram")
     badges.first.hover()
     expect(tip).to_have_text("n-gram lookup: copies what came before")
-    page.evaluate("text => feed(text)", player_feed.complete("a chain", made()))
+    page.evaluate("text => feed(text)", player_feed.complete("a chain", make_trace()))
     expect(page.locator(".sl-rounds .sl-means-frame")).to_be_hidden()
 
 
@@ -101,7 +101,7 @@ def test_only_the_last_of_rejected_siblings_shows_what_replaced_it(open_player):
 
 
 def test_click_counts_for_the_pressed_token_while_the_list_moves(open_player):
-    page = open_player(made(400))
+    page = open_player(make_trace(400))
     token = page.locator(".sl-list .sl-token").last
     token.hover()
     word, box = token.inner_text(), token.bounding_box()
@@ -119,7 +119,7 @@ def test_click_counts_for_the_pressed_token_while_the_list_moves(open_player):
 
 
 def test_another_token_is_forced_but_never_the_one_that_was_written(open_player):
-    page = open_player(made())
+    page = open_player(make_trace())
     written = page.locator(".sl-list .sl-resampled").last
     page.locator(".sl-list .sl-rejected").last.click()
     page.get_by_role("button", name="Force another token").click()
@@ -132,7 +132,7 @@ def test_another_token_is_forced_but_never_the_one_that_was_written(open_player)
 
 
 def test_rerolling_u_flips_the_verdict_and_comes_back(open_player):
-    page = open_player(made())
+    page = open_player(make_trace())
     page.locator(".sl-list .sl-accepted").last.click()
     said, roll = page.locator(".sl-rolled"), page.get_by_role("button", name="Re-roll u")
     page.evaluate("Math.random = () => 0.9")
@@ -154,7 +154,7 @@ def test_rerolling_u_flips_the_verdict_and_comes_back(open_player):
 
 
 def test_stepping_by_hand_shows_only_what_is_known_by_then(open_player):
-    page = open_player(made(), at_end=False)
+    page = open_player(make_trace(), at_end=False)
     page.keyboard.press("Home")
     page.keyboard.press("k")
     inspector = page.locator(".sl-inspector")
@@ -179,7 +179,7 @@ def test_a_draft_from_the_grammar_tells_what_it_took_of_p(open_player):
         "The grammar removed 75.0 % of p, first of all “⁨The⁩” 50.0 %, “⁨<b>⁩” 12.5 %."
     )
     expect(page.locator(".sl-compared")).to_contain_text("The text is unfinished, because the token limit was reached.")
-    page = open_player(made())
+    page = open_player(make_trace())
     expect(page.locator(".sl-rounds .sl-legend")).to_be_visible()
     expect(page.locator(".sl-rounds :is(.sl-means-grammar, .sl-means-forbidden)")).to_have_count(2)
     for entry in page.locator(".sl-rounds :is(.sl-means-grammar, .sl-means-forbidden)").all():
@@ -187,7 +187,7 @@ def test_a_draft_from_the_grammar_tells_what_it_took_of_p(open_player):
 
 
 def test_on_a_phone_a_tap_brings_the_numbers_up_and_the_way_out_stays(open_player):
-    page = open_player(made(), **PHONE)
+    page = open_player(make_trace(), **PHONE)
     sheet = page.locator(".sl-inspector")
     way_out = page.get_by_role("button", name="Unlock the token")
     page.locator(".sl-list .sl-rejected").last.tap()
@@ -218,7 +218,7 @@ def test_on_a_phone_a_tap_brings_the_numbers_up_and_the_way_out_stays(open_playe
     ],
 )
 def test_drafts_guessed_at_once_are_columns_while_their_round_is_inspected(open_player, method, part, how, guess):
-    page = open_player(drafted_by(method, made(30, 3)))
+    page = open_player(drafted_by(method, make_trace(30, 3)))
     row = page.locator(".sl-row").nth(2)
     expect(row.locator(".sl-how")).to_be_hidden()
     row.locator(".sl-token").nth(1).click()

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from page_actions import OVERFLOW, text_of
-from player_page import made
+from player_page import make_trace
 from player_runs import HOSTILE, with_texts
 from playwright.sync_api import expect
 
@@ -52,7 +52,7 @@ def forking(run: Trace, text: str) -> Trace:
 
 def test_captions_point_at_hostile_tokens_and_long_drafts_wrap(open_player):
     """γ is 16, and the captions point at tokens of markup, also beside a branch."""
-    trace = made(200, gamma=16)
+    trace = make_trace(200, gamma=16)
     rounds = [replace(r, tokens=tuple(replace(t, text=HOSTILE[i % 7]) for i, t in enumerate(r.tokens)))
               if 9 <= r.index <= 12 else r for r in trace.rounds]  # fmt: skip
     page = open_player(replace(trace, rounds=tuple(rounds)), is_recorded=True, at_end=False, fresh=True)
@@ -106,7 +106,7 @@ CUT = """() => [...document.querySelectorAll('.sl-row .sl-token')].filter(token 
 
 
 def test_a_tap_shows_a_long_verdict_whole(open_player):
-    page = open_player(made(2))
+    page = open_player(make_trace(2))
     page.set_viewport_size({"width": 390, "height": 844})
     words, long = page.locator(".sl-notice .sl-words"), "No certain difference, however long it takes to say so. " * 5
     page.evaluate("text => feed(props.value + text)", player_feed.status("quiet", long))

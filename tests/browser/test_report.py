@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("static-site")]
 RUN = TRACES / "code_lm.json"
 
 
-def kept(page, button: str) -> str:
+def save_by_button(page, button: str) -> str:
     return downloaded(page.get_by_role("button", name=button))
 
 
@@ -37,7 +37,7 @@ def test_a_report_has_name_lessons_guesses_exercises_and_runs(open_offline, site
     expect(box.locator("li")).to_have_text(re.compile("code_lm.json"))
     assert page.evaluate(OVERFLOW) <= 0 and violations(page, ".sl-own-report") == []
 
-    data = json.loads(kept(page, "Save it as data (JSON)"))
+    data = json.loads(save_by_button(page, "Save it as data (JSON)"))
     assert (data["kind"], data["version"], data["name"]) == ("speclens-report", 1, NAME)
     (lesson,) = data["lessons"]
     assert lesson["lesson"] == LESSON and lesson["guesses"][0]["guess"] == "20"
@@ -51,7 +51,7 @@ def test_a_report_has_name_lessons_guesses_exercises_and_runs(open_offline, site
     assert run["alpha"] == pytest.approx(metrics.alpha.value) and run["tau"] == pytest.approx(metrics.tau.value)
 
     path = tmp_path / "report.html"
-    path.write_text(kept(page, "Save my report (HTML)"), encoding="utf-8")
+    path.write_text(save_by_button(page, "Save my report (HTML)"), encoding="utf-8")
     report = open_offline(path)
     expect(report.locator("h1")).to_have_text(f"SpecLens: the report of {NAME}")
     numbers = (f"α = {metrics.alpha.value:.2f}", f"τ = {metrics.tau.value:.2f}")
@@ -100,8 +100,8 @@ def test_runs_of_this_page_are_in_the_report_without_a_file(visit):
             box.locator("summary").click()
         expect(box.locator("li")).to_have_count(count)
         expect(box.locator("li").last).to_contain_text(prompt)
-    told = json.loads(kept(page, "Save it as data (JSON)"))["runs"]
+    told = json.loads(save_by_button(page, "Save it as data (JSON)"))["runs"]
     assert [each["trace"] for each in told] == traces
     box.get_by_role("button", name="Leave out").first.click()
-    (left,) = json.loads(kept(page, "Save it as data (JSON)"))["runs"]
+    (left,) = json.loads(save_by_button(page, "Save it as data (JSON)"))["runs"]
     assert left["prompt"] == "A second one" and left["trace"] == traces[1]

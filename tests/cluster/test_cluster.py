@@ -49,7 +49,7 @@ PROMPTS = (f"Prompt number {number}" for number in itertools.count())  # no two 
 
 
 @pytest.fixture
-def asked(clients, held):
+def make_request(clients, held):
     """``asked(i, tokens)``: a request of the i-th client. Long runs are held until the file is gone."""
     held.touch()
     pair = clients[0].predict(api_name="/pairs")[0]["name"]
@@ -80,8 +80,8 @@ def stop(requests) -> None:
             left.remove(request)
 
 
-def test_runs_go_to_both_engines_and_say_where_they_were(asked, held):
-    requests = [asked(i, LONG, alone=True) for i in range(4)]
+def test_runs_go_to_both_engines_and_say_where_they_were(make_request, held):
+    requests = [make_request(i, LONG, alone=True) for i in range(4)]
     wait_for(lambda: sum(map(is_running, requests)) == 2)  # each engine writes for one at a time
     held.unlink()
     for request in requests:
@@ -92,25 +92,25 @@ def test_runs_go_to_both_engines_and_say_where_they_were(asked, held):
     assert all(0 <= place["network_seconds"] < 5 for place in places)
 
 
-def test_a_stop_frees_its_engine_within_a_round(asked):
+def test_a_stop_frees_its_engine_within_a_round(make_request):
     """Long runs have both engines and would keep them; a short one gets its turn when they are stopped."""
-    long = [asked(i, LONG, alone=True) for i in range(4)]
+    long = [make_request(i, LONG, alone=True) for i in range(4)]
     wait_for(lambda: sum(map(is_running, long)) == 2)
-    short = asked(4, 4)
+    short = make_request(4, 4)
     wait_for(lambda: short.places)
     stop(long)
     short.join(60)
     assert short.problem() is None
 
 
-def test_dead_engine_is_reported_and_the_run_can_be_repeated(asked):
-    request = asked(0, LONG)
+def test_dead_engine_is_reported_and_the_run_can_be_repeated(make_request):
+    request = make_request(0, LONG)
     wait_for(lambda: is_running(request))
     for engine in engines():
         engine.kill()
     request.join(60)
     assert "has stopped in mid-run" in str(request.error) and "press Run" in str(request.error)
-    again = asked(0, 8)
+    again = make_request(0, 8)
     again.join(200)
     assert again.problem() is None
 

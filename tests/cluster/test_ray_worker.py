@@ -87,7 +87,7 @@ def news(*events) -> News:
     return News([("run", event) for event in events], 0.0, "Engine#1")
 
 
-def begun() -> News:
+def first_news() -> News:
     return news(started(RunConfig("tokens")), round_event(0, [token("plain", 0)]))
 
 
@@ -110,7 +110,7 @@ def error_of(job) -> EngineError | None:
     return job.error
 
 
-@pytest.mark.parametrize("items", [[], [begun()]])
+@pytest.mark.parametrize("items", [[], [first_news()]])
 def test_a_replicas_own_sentence_arrives_unchanged(worker, items):
     error = error_of(ask(worker(Stream(*items, raised_there(BadInput(FULL))))))
     assert type(error) is BadInput and str(error) == FULL
@@ -122,7 +122,7 @@ def test_a_replicas_own_sentence_arrives_unchanged(worker, items):
     ids=lambda loss: type(loss).__name__,
 )
 def test_a_lost_engine_is_a_sentence_and_the_next_run_works(worker, loss):
-    two = worker(Stream(begun(), loss), Stream(begun(), news(finished())))
+    two = worker(Stream(first_news(), loss), Stream(first_news(), news(finished())))
     error = error_of(ask(two))
     assert type(error) is Unavailable and "has stopped in mid-run" in str(error) and "press Run" in str(error)
     assert rest(ask(two))[-1].reason == "length"

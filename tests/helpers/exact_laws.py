@@ -42,10 +42,10 @@ def law(rule, N: int):
             return
         i = tested[0]
 
-        def kept(value: int) -> bool:
+        def is_kept(value: int) -> bool:
             return bool(rule(torch.tensor([*u[:i], value / 2**24, *u[i + 1 :]])).path[i])
 
-        share = threshold(kept) / 2**24
+        share = threshold(is_kept) / 2**24
         for value, part in ((0.0, share), (ONE, 1 - share)):
             if part > 0:
                 walk([*u[:i], value, *u[i + 1 :]], mass * part, settled | {i})

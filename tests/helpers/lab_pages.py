@@ -53,7 +53,7 @@ def short_form(name: str, experiment, **changes) -> list:
     return form(experiment, *session, **SHORT[name] | changes)
 
 
-def said(outputs) -> dict:
+def notice_of(outputs) -> dict:
     """The notice of an update."""
     return json.loads(outputs.notice)
 

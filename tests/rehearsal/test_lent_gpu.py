@@ -24,7 +24,7 @@ pytestmark = pytest.mark.rehearse
 
 
 @pytest.fixture
-def lent(eager_cuda, monkeypatch, tmp_path):
+def host_gpu(eager_cuda, monkeypatch, tmp_path):
     """The host's GPU, with a target and a draft on it: their folder pair, and every engine that a call loaded."""
     monkeypatch.setenv(SWITCH, "1")  # the call itself turns graphs off
     monkeypatch.setenv("SPECLENS_CACHE", str(tmp_path / "cache"))
@@ -63,8 +63,8 @@ def lent(eager_cuda, monkeypatch, tmp_path):
     return SimpleNamespace(pair=f"{tmp_path / 'target'}+{tmp_path / 'draft'}", engines=loaded, cuda=eager_cuda)
 
 
-def test_a_lent_gpu_loads_calibrates_runs_and_is_given_back(lent):
-    config = request(lent.pair, "lm", prompt="".join(LETTERS[5:12]), gamma=3, max_new_tokens=12)
+def test_a_lent_gpu_loads_calibrates_runs_and_is_given_back(host_gpu):
+    config = request(host_gpu.pair, "lm", prompt="".join(LETTERS[5:12]), gamma=3, max_new_tokens=12)
     entries = list(run_on_zero_gpu(with_baseline(config)))
     events = {lane: [item for name, item in entries if name == lane] for lane in ("run", "baseline")}
     for lane in events.values():
@@ -75,4 +75,4 @@ def test_a_lent_gpu_loads_calibrates_runs_and_is_given_back(lent):
     assert (started.device, started.dtype) == ("fake", "bf16") and os.environ[SWITCH] == "0"
     said = " ".join(item.message for _, item in entries if isinstance(item, Progress))
     assert "Loading the target" in said and "Calibrating" in said
-    assert len(lent.engines) == 1 and lent.engines[0].target.runner is None, "memory is given back"
+    assert len(host_gpu.engines) == 1 and host_gpu.engines[0].target.runner is None, "memory is given back"

@@ -22,7 +22,7 @@ from engine.trace.costs import CostModel
 from engine.trace.events import Progress
 
 
-def asked(prompt="Hi", tokens=30, **more) -> RunConfig:
+def config_of(prompt="Hi", tokens=30, **more) -> RunConfig:
     return RunConfig(prompt, method="ngram", gamma=4, max_new_tokens=tokens, **more)
 
 
@@ -65,7 +65,7 @@ class Visitor(threading.Thread):
 
 def test_a_class_of_thirty_costs_one_run():
     worker, service = served(step=0.02)
-    crowd = [Visitor(service, f"v{i}", asked()) for i in range(30)]
+    crowd = [Visitor(service, f"v{i}", config_of()) for i in range(30)]
     for visitor in crowd:
         visitor.join(20)
     assert len(worker.runs) == 2, "one run and its baseline"
@@ -73,14 +73,15 @@ def test_a_class_of_thirty_costs_one_run():
     assert sum(bool(v.events) for v in crowd) == 1, "one watches it live, the others do not slow it down"
     found = [v.recording for v in crowd if v.recording]
     assert len(found) == 29 and all(len(r.run.emitted) == len(r.baseline.emitted) == 30 for r in found)
-    late = Visitor(service, "late", asked())
+    late = Visitor(service, "late", config_of())
     late.join(2)
     assert late.recording and late.seconds < 0.5 and len(worker.runs) == 2
 
 
 def test_only_exactly_the_same_settings_are_the_same_run():
     worker, service = served()
-    configs = [asked(), asked("Hi!"), asked(seed=1), asked(tokens=29), asked(system="Be brief."), asked(chat=False)]
+    changes = ({}, {"prompt": "Hi!"}, {"seed": 1}, {"tokens": 29}, {"system": "Be brief."}, {"chat": False})
+    configs = [config_of(**each) for each in changes]
     for i, config in enumerate(configs):
         visitor = Visitor(service, f"v{i}", config)
         visitor.join(10)
@@ -90,9 +91,9 @@ def test_only_exactly_the_same_settings_are_the_same_run():
 
 def test_run_alone_never_joins_an_equal_one_that_may_share_passes():
     worker, service = served(step=0.02)
-    sharing = Visitor(service, "sharing", asked(), may_share=True)
+    sharing = Visitor(service, "sharing", config_of(), may_share=True)
     wait_for(lambda: len(worker.jobs) == 1)
-    crowd = [Visitor(service, "alone", asked()), Visitor(service, "whatever", asked(), may_share=True)]
+    crowd = [Visitor(service, "alone", config_of()), Visitor(service, "whatever", config_of(), may_share=True)]
     for visitor in (sharing, *crowd):
         visitor.join(10)
     assert [job.may_share for job in worker.jobs] == [True, False], "the third joined the one that runs alone"
@@ -101,7 +102,7 @@ def test_run_alone_never_joins_an_equal_one_that_may_share_passes():
 
 def test_when_the_last_one_leaves_the_device_is_free():
     worker, service = served(step=0.02)
-    crowd = [Visitor(service, name, asked(tokens=500)) for name in "abc"]
+    crowd = [Visitor(service, name, config_of(tokens=500)) for name in "abc"]
     wait_for(lambda: worker.jobs and len(worker.jobs[0]._subscribers) == 3)
     for visitor in crowd:
         service.runs.stop(visitor.who)
@@ -123,7 +124,7 @@ def test_stop_counts_before_there_is_a_job_to_stop():
         return []
 
     service.engine.problems = problems
-    visitor = Visitor(service, "a", asked())
+    visitor = Visitor(service, "a", config_of())
     assert looking.wait(5) and service.runs.is_busy("a") and service.runs.stop("a")
     go_on.set()
     visitor.join(3)
@@ -136,12 +137,12 @@ def test_failure_reaches_every_waiting_visitor_and_the_next_run_works():
     damaged = Unavailable("The weights are damaged; fetch them again.")
     for failure, words in ((damaged, "damaged"), (ZeroDivisionError("oh"), "An unexpected error")):
         worker.fail, worker.step = failure, 0.05
-        crowd = [Visitor(service, name, asked()) for name in "ab"]
+        crowd = [Visitor(service, name, config_of()) for name in "ab"]
         for visitor in crowd:
             visitor.join(5)
             assert words in str(visitor.error)
     worker.fail, worker.step = None, 0
-    after = Visitor(service, "a", asked())
+    after = Visitor(service, "a", config_of())
     after.join(10)
     assert after.error is None and after.events
 
@@ -168,7 +169,7 @@ def test_the_cache_is_bounded_in_number_and_size_and_the_unused_go_first():
 
 def test_an_ended_run_leaves_nothing_in_memory_but_the_cache():
     worker, service = served(Limits(cached_runs=0))
-    Visitor(service, "a", asked()).join(10)
+    Visitor(service, "a", config_of()).join(10)
     gone = weakref.ref(worker.jobs.pop())
     wait_for(lambda: worker.running is None)
     gc.collect()
@@ -177,11 +178,11 @@ def test_an_ended_run_leaves_nothing_in_memory_but_the_cache():
 
 def test_a_full_queue_refuses_once_and_the_next_run_works():
     worker, service = served(Limits(queue=1), step=0.05)
-    crowd = [Visitor(service, "a", asked(tokens=400))]
+    crowd = [Visitor(service, "a", config_of(tokens=400))]
     wait_for(lambda: worker.runs)
-    crowd.append(Visitor(service, "b", asked("Other", tokens=4)))
+    crowd.append(Visitor(service, "b", config_of("Other", tokens=4)))
     wait_for(lambda: any("1 before you" in stage for stage in crowd[1].stages))
-    third = Visitor(service, "c", asked("Third"))
+    third = Visitor(service, "c", config_of("Third"))
     third.join(5)
     assert str(third.error) == "The queue is full: 1 run is waiting. Try again in a minute."
     assert not service.runs.is_busy("c") and len(worker.jobs) == 2
@@ -194,15 +195,15 @@ def test_a_full_queue_refuses_once_and_the_next_run_works():
 @pytest.mark.parametrize(
     ("config", "words"),
     [
-        (asked("word " * 50), "50 tokens; this page takes up to 20"),
-        (asked("x" * 300), "300 characters; this page takes up to 200"),
-        (asked(system="x" * 300), "system prompt has 300 characters"),
-        (asked(tokens=65), "this page allows 1 to 64"),
-        (asked(pair="giant"), "needs about 900 GB"),
-        (asked(pair="../../etc/passwd"), "does not offer the pair '../../etc/passwd'"),
-        (asked(pair="smollm2-135"), "did you mean smollm2-135m"),
+        (config_of("word " * 50), "50 tokens; this page takes up to 20"),
+        (config_of("x" * 300), "300 characters; this page takes up to 200"),
+        (config_of(system="x" * 300), "system prompt has 300 characters"),
+        (config_of(tokens=65), "this page allows 1 to 64"),
+        (config_of(pair="giant"), "needs about 900 GB"),
+        (config_of(pair="../../etc/passwd"), "does not offer the pair '../../etc/passwd'"),
+        (config_of(pair="smollm2-135"), "did you mean smollm2-135m"),
         (RunConfig("Hi", method="eagle", max_new_tokens=8), "has no method 'eagle'"),
-        (asked(precision="bf16"), "does not offer the precision 'bf16'"),
+        (config_of(precision="bf16"), "does not offer the precision 'bf16'"),
     ],
 )
 def test_what_is_not_on_offer_is_refused_before_the_engine_sees_it(config, words):
@@ -223,7 +224,7 @@ def test_only_the_pairs_named_are_offered():
 def test_the_real_pairs_are_checked_before_a_load(tmp_path):
     service = Service(EngineFacade(get_worker()), Limits(fetch=False))
     with pytest.raises(BadInput, match="does not offer"):
-        list(service.runs.run(service.runs.open("a"), with_baseline(asked(pair=str(tmp_path)))))
+        list(service.runs.run(service.runs.open("a"), with_baseline(config_of(pair=str(tmp_path)))))
     assert {"none", "ngram", "eagle", "exit"} < {*service.offer.methods("smollm2-135m")}
     assert any("are not here yet" in reason or "GB" in reason for reason in service.offer.problems("qwen3-8b"))
     assert "no method 'exit'" in service.offer.problems("qwen3-8b", "exit")[0]
@@ -234,10 +235,10 @@ def test_the_real_pairs_are_checked_before_a_load(tmp_path):
 def test_the_state_follows_the_engine():
     worker, service = served(step=0.05, load=0.3)
     assert service.state.now().kind == "asleep"
-    visitor = Visitor(service, "a", asked(tokens=60))
+    visitor = Visitor(service, "a", config_of(tokens=60))
     wait_for(lambda: service.state.now().kind == "loading")
     wait_for(lambda: service.state.now().kind == "busy")
-    other = Visitor(service, "b", asked("Other", tokens=8))
+    other = Visitor(service, "b", config_of("Other", tokens=8))
     wait_for(lambda: service.state.now().waiting == 1)
     worker.step = 0
     visitor.join(20), other.join(20)
@@ -270,7 +271,7 @@ def test_a_run_during_the_warm_up_is_next_and_shows_the_loading(monkeypatch):
     worker, service = served(load=0.4)
     with_weights(service, monkeypatch, wait=0.0)
     wait_for(lambda: worker.jobs)
-    visitor = Visitor(service, "a", asked(tokens=8))
+    visitor = Visitor(service, "a", config_of(tokens=8))
     wait_for(lambda: "Loading the model" in visitor.stages)
     assert service.state.now().waiting == 0
     visitor.join(10)
@@ -282,7 +283,7 @@ def test_a_run_during_the_warm_up_is_next_and_shows_the_loading(monkeypatch):
 def test_early_run_loads_what_it_needs_and_nothing_is_loaded_twice(monkeypatch, load, draw):
     worker, service = served(load=load)
     with_weights(service, monkeypatch, draw=draw)
-    Visitor(service, "a", asked(tokens=8)).join(20)
+    Visitor(service, "a", config_of(tokens=8)).join(20)
     wait_for(lambda: service.state.now().kind == "ready")
     assert [config.prompt for config in worker.runs] == ["Hi", "Hi"]
 

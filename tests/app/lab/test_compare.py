@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 from fake_worker import TEXT, FakeEngine, play
-from lab_pages import VISITOR, said, short_form
+from lab_pages import VISITOR, notice_of, short_form
 
 from app.jobs.service import Service
 from app.lab.compare import view
@@ -68,7 +68,7 @@ def test_lossy_column_is_marked_in_grid_table_sentence_and_files():
     heads = {line["column"]: line for line in grid if line["type"] == "head"}
     assert [bool(heads[column].get("lossy")) for column in range(3)] == [False, True, False], "greedy, it is exact"
     assert heads[1]["name"] == "N-gram lookup, γ = 4, typical acceptance"
-    assert "(lossy)" in json.dumps(json.loads(screens[-1].table)) and "(lossy)" in said(screens[-1])["text"]
+    assert "(lossy)" in json.dumps(json.loads(screens[-1].table)) and "(lossy)" in notice_of(screens[-1])["text"]
     columns = state.result.columns
     found = list(csv.DictReader(io.StringIO(view.to_csv(columns))))
     assert [row["exact"] for row in found] == ["exact", "lossy", "exact"]

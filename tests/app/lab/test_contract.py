@@ -10,7 +10,7 @@ from pathlib import Path
 import gradio as gr
 import pytest
 from fake_worker import FakeEngine
-from lab_pages import PAIR, VISITOR, WorkingWorker, said, short_form
+from lab_pages import PAIR, VISITOR, WorkingWorker, notice_of, short_form
 
 from app.jobs import press
 from app.jobs.baseline import with_baseline
@@ -113,7 +113,7 @@ def test_an_earlier_result_is_said_to_be_old_until_a_figure_is_drawn(page, name)
     for before in ("the recorded example", "the earlier result"):
         page.worker.engine, updates = None, list(page.press())
         drawn = next(at for at, update in enumerate(updates) if any(value is not SKIP for value in update[1:]))
-        notices = [(at >= drawn, said(each)) for at, each in enumerate(updates) if each.notice is not SKIP]
+        notices = [(at >= drawn, notice_of(each)) for at, each in enumerate(updates) if each.notice is not SKIP]
         assert all(is_drawn != each.get("old", False) or each["kind"] != "progress" for is_drawn, each in notices)
         assert all(before in each["text"] for is_drawn, each in notices if not is_drawn)
 
@@ -125,8 +125,8 @@ def test_stop_keeps_the_points_and_the_next_press_goes_on(page, name):
     updates = page.press_until_points()
     experiment.stop(VISITOR)
     last, stopped = list(updates)[-1], page.values()
-    assert stopped and not page.is_complete() and said(last)["kind"] != "error"
-    assert ("topped" if name != "sweep" else "goes on") in said(last)["text"]
+    assert stopped and not page.is_complete() and notice_of(last)["kind"] != "error"
+    assert ("topped" if name != "sweep" else "goes on") in notice_of(last)["text"]
     run, stop, *rest = experiment.end(page.state)
     files = rest[: len(experiment.FILES)]
     assert run["value"] == experiment.RUN and not stop["interactive"]
@@ -148,7 +148,7 @@ def test_an_experiment_that_another_replaces_says_so_and_keeps_its_points(page):
     page = page("sweep")
     updates, kept = page.press_until_points(), page.values()
     page.experiment.begin(VISITOR, PageState())
-    assert "Another experiment of yours took its place" in said(list(updates)[-1])["text"]
+    assert "Another experiment of yours took its place" in notice_of(list(updates)[-1])["text"]
     assert page.values() == kept and not page.is_running()
 
 
@@ -158,7 +158,7 @@ def test_a_stop_names_the_run_under_way_and_the_runs_that_are_kept(page, monkeyp
     steps = [Step(2, 6, result=page.state.result), Step(3, 6, "the next turn")]
     monkeypatch.setattr(page.experiment, "reports", lambda *_: iter(steps))
     *_, last = page.press("all")
-    assert said(last)["text"].startswith("Stopped at run 4 of 6, with 2 kept.")
+    assert notice_of(last)["text"].startswith("Stopped at run 4 of 6, with 2 kept.")
 
 
 @pytest.mark.parametrize(("name", "how"), [("sweep", "all"), ("users", "all"), ("compare", "again")])
@@ -182,7 +182,7 @@ def test_own_result_stays_until_the_next_press_has_a_point(page, monkeypatch, na
     own = page.state.result
     monkeypatch.setattr(page.experiment, "reports", lambda *_: iter([Step(0, 3, result=replace(own, **empty))]))
     updates = list(page.press(tokens=32))  # another plan, stopped before its first point
-    assert said(updates[-1])["text"].endswith("Below is still the earlier result.")
+    assert notice_of(updates[-1])["text"].endswith("Below is still the earlier result.")
     assert {str(part) for update in updates for part in update[1:]} == {str(SKIP)} and page.state.result is own
     assert all(button["interactive"] for button in page.experiment.end(page.state)[2:5])
 
@@ -216,7 +216,7 @@ def test_a_wrong_input_is_answered_without_a_word_on_earlier_points(page):
     page = page("sweep")
     list(page.press())
     last = list(page.press(methods=[]))[-1]
-    assert said(last)["text"] == "Choose at least one method." and page.is_complete()
+    assert notice_of(last)["text"] == "Choose at least one method." and page.is_complete()
 
 
 @pytest.mark.parametrize("name", OF_EACH_KIND)
@@ -230,7 +230,7 @@ def test_an_error_keeps_the_points_and_the_next_press_works(page, name):
     page = page(name, before=fail, fail=gone)
     changes = {"pair": PAIR, "top_k": 3, "length": 2, "runs": 20} if name == "distribution" else {}
     last = list(page.press(**changes))[-1]
-    assert said(last)["kind"] == "error" and said(last)["text"] == f"{gone} {page.experiment.REMAINS}"
+    assert notice_of(last)["kind"] == "error" and notice_of(last)["text"] == f"{gone} {page.experiment.REMAINS}"
     assert page.values() and not page.is_complete()
     page.worker.fail, page.worker.step = None, 0.0
     list(page.press(**changes))
@@ -290,14 +290,14 @@ def test_noise_is_measured_again_with_plain_decoding_beside_it(page, monkeypatch
 def test_nonsense_is_refused_in_a_sentence_and_reaches_no_engine(name, changes, words):
     page = Page(name)
     last = list(page.press(**changes))[-1]
-    assert said(last)["kind"] == "error" and words in said(last)["text"] and not page.work()
+    assert notice_of(last)["kind"] == "error" and words in notice_of(last)["text"] and not page.work()
 
 
 @pytest.mark.parametrize("name", ["sweep", "users", "theory", "distribution"])
 def test_a_server_without_experiments_says_so(name):
     changes = {"pair": PAIR, "method": "lm"} if name == "distribution" else {}
     last = list(Page(name, lab_seconds=0).press(**changes))[-1]
-    assert "offers no experiments that need a model" in said(last)["text"]
+    assert "offers no experiments that need a model" in notice_of(last)["text"]
 
 
 @pytest.mark.parametrize("seconds", [0, 60])
@@ -321,7 +321,7 @@ def test_run_is_disabled_beside_the_reason_where_it_would_be_refused(seconds):
 
 def test_the_time_limit_is_said(page):
     page = page("theory", before=lambda count: count == 2 and time.sleep(0.4), lab_seconds=0.3)
-    assert "may take up to 0.3 s" in said(list(page.press())[-1])["text"] and not page.is_complete()
+    assert "may take up to 0.3 s" in notice_of(list(page.press())[-1])["text"] and not page.is_complete()
 
 
 def test_others_get_their_turn_between_two_points(page):

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 from fake_worker import FakeEngine
-from lab_pages import VISITOR, form, rows, said
+from lab_pages import VISITOR, form, notice_of, rows
 
 from app.jobs.service import Service
 from app.lab.distribution import view, work
@@ -114,7 +114,7 @@ def test_the_toy_needs_no_model_and_is_lossless():
     assert handlers.service.runs.worker.engine is None
     verdicts = [rows(u.rules)[0][-2] for u in updates if u.rules is not SKIP and rows(u.rules)]
     assert verdicts[0] == "being counted" and verdicts[-1].startswith("lossless"), "no verdict before the end"
-    last = said(updates[-1])
+    last = notice_of(updates[-1])
     assert last["kind"] == "good" and "300 runs" in last["text"] and "α = 0." in last["text"]
     assert "a correct engine fails once in 1,000 times" in last["text"]
     assert [row[0] for row in rows(updates[-1].rules)] == ["the right rule"]
@@ -129,7 +129,7 @@ def test_every_rule_is_tested_in_turn():
     assert len(mistakes) == 22 and not any(MISTAKES[name].masks for name in mistakes)
     assert list(state.result) == [RIGHT, *mistakes] and all(each.is_complete for each in state.result.values())
     hidden = [rule for rule, each in state.result.items() if each.result.verdict != "wrong" and rule != RIGHT]
-    text = said(last)["text"]
+    text = notice_of(last)["text"]
     noticed = f"{len(mistakes) - len(hidden)} of {len(mistakes)} mistakes were noticed"
     assert text.startswith(f"{noticed}; the right rule passed")
     rows_ = dict(zip([RIGHT, *mistakes], (row[0] for row in rows(last.rules)), strict=True))
@@ -242,7 +242,7 @@ def test_broken_json_is_shown_beside_the_right_one():
 def test_each_toy_offers_the_mistakes_that_it_shows():
     masks = {name for name, mistake in MISTAKES.items() if mistake.masks}
     assert {*rules_of(JSON_TOY)} == {RIGHT, *masks} and masks.isdisjoint(rules_of("smollm2-135m"))
-    assert said(press(page(), pair=JSON_TOY, rule="raw-q")[-1])["text"].startswith(
+    assert notice_of(press(page(), pair=JSON_TOY, rule="raw-q")[-1])["text"].startswith(
         "This model cannot show this mistake"
     )
     with pytest.raises(BadInput, match="cannot show this mistake"):

@@ -9,7 +9,7 @@ from unittest.mock import Mock
 
 import pytest
 from fake_worker import FakeEngine, recorded
-from lab_pages import VISITOR, rows, said, short_form
+from lab_pages import VISITOR, notice_of, rows, short_form
 from server_recordings import ONE, PLAIN, THREE, file_of, hidden_recording, uncounted_recording, vllm_recording
 
 from app.jobs.service import Service
@@ -53,7 +53,7 @@ def test_recordings_are_columns_that_are_compared_with_their_own_kind(compare, t
     plain, drafting = heads(screen.grid)
     assert plain["name"] == "vLLM 0.33.0, your recording, no drafts seen" and drafting["server"]
     assert (plain["state"], drafting["setting"]) == ("recorded", "m, temperature 0")
-    assert "Run 2 is 1." in said(screen)["text"] and "its server's plain decoding" in said(screen)["text"]
+    assert "Run 2 is 1." in notice_of(screen)["text"] and "its server's plain decoding" in notice_of(screen)["text"]
     found = list(csv.DictReader(io.StringIO(view.to_csv(state.result.columns))))
     assert [(row["gamma"], row["exact"]) for row in found] == [("0", "unknown"), ("3", "unknown")]
     assert len(view.to_zip(state.result.columns)) > 100 and compare.files(state.result)
@@ -69,11 +69,11 @@ def test_recordings_stay_beside_the_runs_and_no_speed_is_mixed(compare, tmp_path
     assert theirs["said"] == "From another server, model or prompt, so it is not compared."
     table = rows(screens[-1].table)
     assert table[2][4] == "–" and table[2][8] == "–", "neither a speedup over our machine nor a text of our model"
-    assert "compared with that server's alone" in said(screens[-1])["text"]
+    assert "compared with that server's alone" in notice_of(screens[-1])["text"]
     assert "★" not in table[2][3] and json.loads(screens[-1].table)["rows"][2][3][1] == ""
     first = next(screen.grid for screen in screens if isinstance(screen.grid, str))
     assert [head["state"] for head in heads(first)] == ["waiting", "waiting", "recorded"]
-    assert said(next(s for s in screens if "Run 1 of" in s.notice))["text"].startswith("Run 1 of 2")
+    assert notice_of(next(s for s in screens if "Run 1 of" in s.notice))["text"].startswith("Run 1 of 2")
 
 
 def test_recordings_beside_cached_runs_leave_them_recorded(compare, tmp_path):
@@ -83,7 +83,7 @@ def test_recordings_beside_cached_runs_leave_them_recorded(compare, tmp_path):
     made = state.result.recorded_at
     screen = compare.open_recordings(state, files(tmp_path, THREE))
     assert made and state.result.recorded_at == made and compare.end(state)[-1]["visible"], "Run again is offered"
-    assert said(screen)["text"].startswith("Recorded ") and heads(screen.grid)[0]["state"] == "recorded"
+    assert notice_of(screen)["text"].startswith("Recorded ") and heads(screen.grid)[0]["state"] == "recorded"
 
 
 def test_refused_run_leaves_the_recordings_on_the_page(compare, tmp_path, monkeypatch):
@@ -92,7 +92,7 @@ def test_refused_run_leaves_the_recordings_on_the_page(compare, tmp_path, monkey
     shown, refuse = state.result, Mock(side_effect=QueueFull("The queue is full."))
     monkeypatch.setattr(compare.service.runs, "run", refuse)
     *_, last = compare.press()(VISITOR, state, *short_form("compare", compare, shown=2))
-    assert said(last)["kind"] == "error" and state.result is shown and len(heads(last.grid)) == 2
+    assert notice_of(last)["kind"] == "error" and state.result is shown and len(heads(last.grid)) == 2
 
 
 def test_another_prompt_on_the_same_server_is_not_another_model(tmp_path):
@@ -126,7 +126,7 @@ def test_compare_refuses_other_files_and_too_many(compare, tmp_path):
         ([], "0 files"),
     ):
         screen = compare.open_recordings(PageState(), files(tmp_path, *traces))
-        assert said(screen)["kind"] == "error" and words in said(screen)["text"] and screen.grid == SKIP
+        assert notice_of(screen)["kind"] == "error" and words in notice_of(screen)["text"] and screen.grid == SKIP
 
 
 # ── The answer ──
@@ -140,7 +140,7 @@ def test_three_draft_lengths_predict_for_the_readers_own_model(tmp_path):
     assert "× plain decoding" in words["answer"] and "With γ = 3 a pass gives" in words["alone"]
     assert "m on vLLM 0.33.0" in words["sure"] and "are predicted" in words["sure"] and "--users" in words["change"]
     assert json.loads(screen.charts)["figures"]["answer-picture"]["data"]
-    assert "No model of this page was used." in said(screen)["text"] and json.loads(screen.mark)["text"] == ""
+    assert "No model of this page was used." in notice_of(screen)["text"] and json.loads(screen.mark)["text"] == ""
     best = answers.Recordings([PLAIN, ONE, THREE]).parts.best
     assert f"set its number of drafts to {best}." in json.loads(screen.recipes)["lead"]
 
@@ -160,7 +160,7 @@ def test_recordings_wait_until_the_measurement_has_ended(tmp_path):
     page.begin(VISITOR, state)
     paths = files(tmp_path, PLAIN)
     screen = page.open_recordings(state, paths)
-    assert "Let the measurement end" in said(screen)["text"] and screen.answer == SKIP
+    assert "Let the measurement end" in notice_of(screen)["text"] and screen.answer == SKIP
 
 
 def test_uncounted_recording_is_plain_only_by_a_stated_assumption(tmp_path):

@@ -7,7 +7,7 @@ from functools import cache
 import gradio as gr
 import pytest
 from fake_worker import FakeEngine
-from lab_pages import VISITOR, WorkingWorker, said, short_form
+from lab_pages import VISITOR, WorkingWorker, notice_of, short_form
 
 from app.jobs.service import Service
 from app.lab import __main__ as recorder
@@ -171,10 +171,10 @@ def test_refused_press_leaves_the_recorded_result(name, how, monkeypatch):
         kind = "quiet"
     form = short_form(name, experiment, **WRONG[name] if how == "wrong form" else {})
     updates = list(experiment.press()(VISITOR, state, *form))
-    assert said(updates[-1])["kind"] == kind and len(runs.worker.runs) == work
+    assert notice_of(updates[-1])["kind"] == kind and len(runs.worker.runs) == work
     if how == "stopped":
         early = f"Stopped before {experiment.FIRST}, so nothing is kept of it. Below is still the recorded example."
-        assert said(updates[-1])["text"] == early
+        assert notice_of(updates[-1])["text"] == early
     assert {str(part) for update in updates for part in update[1:]} == {str(SKIP)}
     assert state.result is None and experiment.on_page(state) is experiment.opening_result.result
 

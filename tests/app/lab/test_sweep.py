@@ -23,7 +23,7 @@ from engine.tools.bench.sweep_results import Cell
 SWEEP = Sweep(Service(FakeEngine(), Limits()))
 
 
-def asked(**changes) -> list:
+def form_values(**changes) -> list:
     return short_form("sweep", SWEEP, **changes)
 
 
@@ -35,8 +35,8 @@ def certain(method, gamma, speedup, category="all", half=0.1, **more) -> Cell:
     return cell(method, gamma, category, speedup, low=speedup - half, high=speedup + half, **more)
 
 
-def swept(*cells: Cell, **changes) -> SweepResult:
-    return SweepResult(PAIR, SWEEP.parse(asked(**changes))[1], cells, True)
+def result_of(*cells: Cell, **changes) -> SweepResult:
+    return SweepResult(PAIR, SWEEP.parse(form_values(**changes))[1], cells, True)
 
 
 PLAIN, LOOKUP = cell("none", 0), certain("ngram", 1, 1.2)
@@ -51,7 +51,7 @@ def test_length_of_this_engine_alone_is_no_configuration_for_another():
     auto, one = certain("ngram", AUTO, 1.4, half=0.05), LOOKUP
 
     def lead(*cells: Cell) -> str:
-        return json.loads(SWEEP.draw_part(swept(PLAIN, *cells), 0.0).recipes)["lead"]
+        return json.loads(SWEEP.draw_part(result_of(PLAIN, *cells), 0.0).recipes)["lead"]
 
     assert "no γ = auto" in lead(auto, one) and "γ = 1" in lead(auto, one)
     assert lead(auto).startswith("Only γ = auto")
@@ -59,7 +59,7 @@ def test_length_of_this_engine_alone_is_no_configuration_for_another():
 
 def test_a_plan_of_a_sweep_counts_its_work():
     changes = {"kinds": ["quote", "chat"], "each": 2.0, "temperatures": [0, 1], "repeats": 3, "own": " mine "}
-    _, plan = SWEEP.parse(asked(gammas=[1, AUTO], **changes))
+    _, plan = SWEEP.parse(form_values(gammas=[1, AUTO], **changes))
     assert plan.gammas == (1, AUTO) and plan.categories == ("chat", "quote")
     assert [name for name, _ in plan.texts] == [OWN, "chat", "quote", "chat", "quote"]
     assert plan.turns == 5 * 2 * 3 and plan.runs == 30 * (1 + 2)
@@ -67,12 +67,12 @@ def test_a_plan_of_a_sweep_counts_its_work():
     assert len(prompts()) == 6 and {len(texts) for texts in prompts().values()} == {8}, "as the page offers"
     mine = SweepPlan(("ngram",), (1,), (0.0,), (), own="Mine")
     assert mine.texts == [(OWN, "Mine")] and mine.runs == 2
-    assert json.loads(SWEEP.size(*asked()))["text"] == "3 turns, 6 runs of up to 8 tokens."
-    assert "at least one" in json.loads(SWEEP.size(*asked(methods=[])))["text"]
+    assert json.loads(SWEEP.size(*form_values()))["text"] == "3 turns, 6 runs of up to 8 tokens."
+    assert "at least one" in json.loads(SWEEP.size(*form_values(methods=[])))["text"]
 
 
 def figures(*cells: Cell, temperature=0.0) -> dict:
-    return json.loads(view.draw(swept(*cells), temperature)["charts"])["figures"]
+    return json.loads(view.draw(result_of(*cells), temperature)["charts"])["figures"]
 
 
 def test_charts_mark_uncertain_speedups_and_show_one_temperature():
@@ -90,10 +90,10 @@ def test_charts_mark_uncertain_speedups_and_show_one_temperature():
 
 def test_the_table_marks_the_best_on_each_kind():
     def marked(*cells: Cell) -> set:
-        drawn = json.loads(view.draw(swept(*cells), 0.0)["table"])["rows"]
+        drawn = json.loads(view.draw(result_of(*cells), 0.0)["table"])["rows"]
         return {(row[0][0], place) for row in drawn for place, (_, mark) in enumerate(row) if mark}
 
-    table = view.draw(swept(*CELLS), 0.0)["table"]
+    table = view.draw(result_of(*CELLS), 0.0)["table"]
     assert json.loads(table)["heads"][-1] == "chat" and len(rows(table)) == 5
     assert rows(table)[2][1] == "1.50× (0.90–1.67)" and rows(table)[0][1] == "1"
     assert marked(*CELLS) == set(), "the best interval holds others, and on chat nothing was measured twice"
@@ -101,7 +101,7 @@ def test_the_table_marks_the_best_on_each_kind():
 
 
 def advice(*cells: Cell) -> str:
-    return view.advice(swept(*cells), 0.0)
+    return view.advice(result_of(*cells), 0.0)
 
 
 def test_advice_says_what_is_best_how_sure_it_is_and_where_not():
@@ -122,10 +122,11 @@ def test_advice_says_what_is_best_how_sure_it_is_and_where_not():
 
 def test_impossible_setting_is_marked_as_noise_and_not_recommended():
     wrong = replace(certain("lm", 1, 2.21), tau=1.4, busy=0.5)
-    drawn = "".join([*view.draw(swept(PLAIN, LOOKUP, wrong), 0.0).values(), *view.files(swept(wrong), {}).values()][:3])
+    parts = view.draw(result_of(PLAIN, LOOKUP, wrong), 0.0)
+    drawn = "".join([*parts.values(), *view.files(result_of(wrong), {}).values()][:3])
     assert "2.2" not in drawn and "2.3" not in drawn and "noise" in drawn
-    assert "Other programs took 50\u00a0% of the processor" in drawn
-    cells = json.loads(view.draw(swept(PLAIN, LOOKUP, wrong), 0.0)["table"])["rows"]
+    assert "Other programs took 50\\u00a0% of the processor" in drawn
+    cells = json.loads(view.draw(result_of(PLAIN, LOOKUP, wrong), 0.0)["table"])["rows"]
     assert cells[2][1] == ["noise", "noise"], "the mark beside which the page offers to measure again"
     words = advice(PLAIN, LOOKUP, wrong)
     assert words.startswith("Good on these texts: n-gram lookup"), "noise may hide a faster one"
@@ -138,7 +139,7 @@ def test_impossible_setting_is_marked_as_noise_and_not_recommended():
 
 def test_a_temperature_is_chosen_and_files_hold_every_cell_as_on_screen():
     wide = replace(cell("lm", 1, speedup=1.3, low=0.2, high=530.4, temperature=1.0), tau=1.4)
-    result = swept(*CELLS, wide, temperatures=[0.0, 1.0])
+    result = result_of(*CELLS, wide, temperatures=[0.0, 1.0])
     shown = SWEEP.select_part(PageState(result=result), 1.0)
     assert "temperature 1" in json.loads(shown.table)["caption"] and json.loads(shown.recipes)["lead"]
     assert set(map(str, SWEEP.select_part(PageState(result=result), 0.7))) == {str(SKIP)}

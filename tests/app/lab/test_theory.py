@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 from fake_worker import FakeEngine, recorded
-from lab_pages import VISITOR, WorkingWorker, rows, said, short_form
+from lab_pages import VISITOR, WorkingWorker, notice_of, rows, short_form
 
 from app.jobs.service import Service
 from app.jobs.visitor import Session
@@ -26,7 +26,7 @@ NOTHING_MEASURED = PointSet()
 MODEL = CostModel(0.1, {1: 1.0, 2: 1.1, 4: 1.3, 8: 1.7}, 256, 0.03, 0.01)
 
 
-def told(run, baseline=None, own=True, measured=NOTHING_MEASURED, gammas=()) -> dict:
+def curves_of(run, baseline=None, own=True, measured=NOTHING_MEASURED, gammas=()) -> dict:
     return json.loads(view.curves(run, baseline, own, measured, gammas))
 
 
@@ -51,7 +51,7 @@ def with_costs(costs: CostModel | None) -> Trace:
 
 def test_a_run_and_its_baseline_become_a_point():
     run, plain = recorded(), recorded("none", 0)
-    found, numbers = told(run, plain), compute_metrics(run)
+    found, numbers = curves_of(run, plain), compute_metrics(run)
     assert found["own"] and found["alpha"] == pytest.approx(numbers.alpha.value, rel=1e-5)
     assert found["v"] == {"1": 1.0, "2": 1.1, "4": 1.3, "8": 1.7} and found["c"] == 0
     ratio = numbers.tokens_per_second / compute_metrics(plain).tokens_per_second
@@ -59,7 +59,7 @@ def test_a_run_and_its_baseline_become_a_point():
     assert found["predicted"] == pytest.approx(numbers.predicted_speedup, rel=1e-5)
     assert f"Measured: {ratio:.2f}×" in found["words"] and "n-gram lookup" in found["words"]
     stopped = replace(plain, finished=replace(plain.finished, reason="cancelled"))
-    for found in (told(run), told(run, stopped)):
+    for found in (curves_of(run), curves_of(run, stopped)):
         assert found["measured"] is None and "no speedup was measured" in found["words"]
 
 
@@ -73,7 +73,7 @@ def test_curves_leave_out_a_run_whose_rounds_they_do_not_describe(method):
     else:
         by = [replace(each, drafter="lm" if each.index % 2 else "ngram") for each in run.rounds]
         run = replace(run, rounds=tuple(by))
-    found = told(run)
+    found = curves_of(run)
     assert (found["alpha"], found["gamma"]) == (None, None) and "The curves are about chains" in found["words"]
     assert "c = " not in found["words"]
 
@@ -85,8 +85,8 @@ def test_a_busy_machine_and_passes_cheaper_than_a_single_token_are_said():
         ("4 tokens at once really are quicker", {"v": {1: 1.0, 4: 0.93, 8: 1.2}}, {"v": {1: 1.0, 4: 0.99, 8: 1.2}}),
         ("1 and 4 tokens cannot be told apart", {"v": {1: 1.0, 4: 0.99, 8: 1.2}}, {"v": {1: 1.0, 4: 1.01, 8: 1.2}}),
     ):
-        assert word in told(with_costs(replace(MODEL, **odd)))["where"]
-        assert word not in told(with_costs(replace(MODEL, **usual)))["where"]
+        assert word in curves_of(with_costs(replace(MODEL, **odd)))["where"]
+        assert word not in curves_of(with_costs(replace(MODEL, **usual)))["where"]
 
 
 def test_the_recorded_run_stands_in_until_there_is_one():
@@ -96,23 +96,23 @@ def test_the_recorded_run_stands_in_until_there_is_one():
     run = recorded()
     assert json.loads(handlers.curves(Session(run), PageState()))["own"] is True
     assert json.loads(handlers.curves(Session(Trace(run.started)), PageState()))["own"] is False
-    assert told(None, own=False) == {"own": False, "words": view.NO_RUN, "here": None}
+    assert curves_of(None, own=False) == {"own": False, "words": view.NO_RUN, "here": None}
 
 
 def test_points_come_with_the_costs_their_curves_are_drawn_from():
-    here = told(recorded(), measured=points(point(0.8, 4, 1.5), point(0.5, 2, 0.9)), gammas=(1,))["here"]
+    here = curves_of(recorded(), measured=points(point(0.8, 4, 1.5), point(0.5, 2, 0.9)), gammas=(1,))["here"]
     assert here["gammas"] == [1, 2, 4] and here["points"] == [[0.5, 2, 0.9], [0.8, 4, 1.5]]
     assert (here["c"], here["v"]) == (0.1, {"1": 1.0, "2": 1.1, "4": 1.3, "8": 1.7})
     assert "on cpu, fp32, at 256 tokens of context" in here["where"] and "One plain step took 30 ms" in here["where"]
-    assert "busy" in told(recorded(), measured=points(model=replace(MODEL, spread=0.5)))["here"]["where"]
-    assert told(recorded())["here"] is None, "no costs, no curve"
-    odd = told(recorded(), measured=points(model=replace(MODEL, v={1: 1.0, 2: 0.5})))["here"]
+    assert "busy" in curves_of(recorded(), measured=points(model=replace(MODEL, spread=0.5)))["here"]["where"]
+    assert curves_of(recorded())["here"] is None, "no costs, no curve"
+    odd = curves_of(recorded(), measured=points(model=replace(MODEL, v={1: 1.0, 2: 0.5})))["here"]
     assert odd["v"] == {"1": 1.0, "2": 1.0} and "busy" in odd["where"], "no pass takes half the time of a plain one"
 
 
 def test_stopped_points_report_other_programs():
     shared = PairedRun(Sample(*[1] * 6, busy=0.5), Sample(*[1] * 6))
-    assert "Other programs took 50\u00a0%" in view.points_table(points(replace(point(0.8, 2, 1.4), turns=(shared,))))
+    assert "Other programs took 50\\u00a0%" in view.points_table(points(replace(point(0.8, 2, 1.4), turns=(shared,))))
 
 
 def test_every_point_comes_once_before_any_comes_twice():
@@ -171,7 +171,7 @@ def test_a_point_that_cannot_be_is_shown_nowhere():
     wrong = point(0.9, 2, 3.21)  # at two tokens per pass
     both = points(point(0.5, 2, 0.9), wrong)
     shown = view.verdict(both) + view.points_table(both) + view.break_even_table(both)
-    shown += json.dumps(told(recorded(), measured=both)["here"]) + view.files(both, {})[0]
+    shown += json.dumps(curves_of(recorded(), measured=both)["here"]) + view.files(both, {})[0]
     assert "3.2" not in shown and "noise" in shown and "Measure again" in view.verdict(points(wrong))
 
 
@@ -187,7 +187,7 @@ def test_more_points_and_repeats_continue_but_other_settings_do_not(engine):
 
     press()
     first, before = state.result, worker.units
-    assert "had been measured" in said(press()[-1])["text"]
+    assert "had been measured" in notice_of(press()[-1])["text"]
     press(alphas=[0.1, 0.5, 0.9])
     assert state.result.points[0.9, 2] is first.points[0.9, 2] and (0.5, 2) in state.result.points
     assert worker.units == before + 2, "the costs, and one turn"

@@ -40,7 +40,7 @@ def line(update: Screen | str, kind: str) -> dict:
     return [read for read in map(json.loads, stage.splitlines()) if read["type"] == kind][-1]
 
 
-def said(update: Screen | str) -> dict:
+def status_of(update: Screen | str) -> dict:
     """The status of an update."""
     return {name: value for name, value in line(update, "status").items() if name != "type"}
 
@@ -77,7 +77,7 @@ def player_values(screens) -> list[str]:
     return [screen.stage for screen in screens if json.loads(screen.stage.splitlines()[0])["run"]]
 
 
-def told(screens) -> list[dict]:
+def lines_read(screens) -> list[dict]:
     """Returns the lines that a page has read in the end: values overlap, and it skips a line that it already has."""
     lines = dict.fromkeys(line for value in player_values(screens) for line in value.splitlines())
     return [line for line in map(json.loads, lines) if line["type"] not in ("start", "status", "numbers")]

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 from fake_worker import FakeEngine, FakeWorker, number, recorded, wait_for
-from presses import form, line, page, press_run, said, visitor
+from presses import form, line, page, press_run, status_of, visitor
 
 from app.jobs.service import Service
 from app.jobs.visitor import Session
@@ -58,7 +58,7 @@ def test_a_branch_is_a_second_lane_and_the_run_keeps_its_numbers(branches, sessi
     assert whole.branch.output[: PLACE + 1] == [*session.trace.output[:PLACE], TOKEN]
     assert replace(whole, branch=None) == session.trace and press.session.baseline == session.baseline
     assert lines(values, "numbers") == [] and lines(values, "about") == [], "no speedup of the branch"
-    words = said(values[-1])["text"]
+    words = status_of(values[-1])["text"]
     round_ = next(each for each in whole.rounds if PLACE in [token.position for token in each.emitted])
     assert f"“perhaps” was forced in round {round_.index + 1}" in words
     assert "The numbers above describe the run" in words
@@ -88,12 +88,12 @@ def test_keep_makes_it_the_run_and_drop_takes_it_away(branches, session):
     whole = press.session
     stage, dropped = branches.drop(press, session)
     verdict = conclusion(session.trace, session.baseline)
-    assert dropped == session and said(stage)["text"] == f"The branch is dropped. {verdict[1]}"
-    assert said(stage)["kind"] == verdict[0] and "instead of" in verdict[1], "the speed of the run is said again"
+    assert dropped == session and status_of(stage)["text"] == f"The branch is dropped. {verdict[1]}"
+    assert status_of(stage)["kind"] == verdict[0] and "instead of" in verdict[1], "the speed of the run is said again"
     assert branches.end(press)[1] is SKIP, "an end that comes after it brings nothing back"
     stage, taken = branches.keep(press, whole)
     assert taken == Session(whole.trace.branch, forced=(PLACE, TOKEN))
-    assert "then this branch" in said(stage)["text"]
+    assert "then this branch" in status_of(stage)["text"]
     assert line(stage, "about")["prefix"]["place"] == PLACE
     assert "not measured" in line(stage, "numbers")["tiles"]["speedup"][1]
     place = len(taken.trace.output) - 3
@@ -122,7 +122,7 @@ def changed(session: Session, **fields) -> Session:
 ])  # fmt: skip
 def test_a_place_or_a_model_that_is_not_here_is_refused_in_a_sentence(branches, session, fields, words):
     values = fork(branches, press := RunPress(), changed(session, **fields), PLACE if fields else 60)
-    assert said(values[-1])["kind"] == "error" and words in said(values[-1])["text"]
+    assert status_of(values[-1])["kind"] == "error" and words in status_of(values[-1])["text"]
     assert press.session is None or press.session.trace.branch is None
     assert lines(values, "branch_round") == []
 
@@ -131,14 +131,14 @@ def test_during_a_run_it_is_refused_and_stop_ends_it(session):
     worker = FakeWorker(step=0.05)
     branches = BranchHandlers(Service(FakeEngine(worker), Limits()))
     with branches.service.runs.request("a"):
-        assert "the run has ended" in said(fork(branches, RunPress(), session)[-1])["text"]
+        assert "the run has ended" in status_of(fork(branches, RunPress(), session)[-1])["text"]
     press, values = RunPress(), []
     branches.begin(visitor(), press, SimpleNamespace(_data={"place": PLACE, "id": TOKEN}))
     for value in branches.run(visitor(), press, session):
         values.append(value)
         if lines([value], "branch_round"):
             branches.service.runs.stop("a")
-    assert "Stopped" in said(values[-1])["text"]
+    assert "Stopped" in status_of(values[-1])["text"]
     assert 0 < len(press.session.trace.branch.rounds) < 15
     wait_for(lambda: worker.running is None)
 
@@ -164,7 +164,7 @@ def test_a_link_restores_the_run_and_its_branch():
     runs.service.runs.results._runs.clear()
     jobs, later = len(runs.service.runs.worker.jobs), RunPress()
     _, stage, *_ = links.open_link(later, opened)
-    assert "forced at place 6" in said(stage)["text"] and len(runs.service.runs.worker.jobs) == jobs
+    assert "forced at place 6" in status_of(stage)["text"] and len(runs.service.runs.worker.jobs) == jobs
     values = list(runs.run(visitor(), later, *form()))
     assert later.session.trace.output == branched.output and later.session.trace.branch.output == branched.branch.output
     assert later.linked is None and lines(values[-1:], "branch_round")
@@ -179,4 +179,4 @@ def test_a_link_with_a_token_that_does_not_exist_gets_a_sentence(monkeypatch, fo
     service.offer.pairs = {name: replace(pair, vocabulary=50_000) for name, pair in service.offer.pairs.items()}
     press = RunPress()
     _, stage, *_ = LinkHandlers(service).open_link(press, SimpleNamespace(_data={"query": f"force={force}&seed=7"}))
-    assert words in said(stage)["text"] and press.linked is None
+    assert words in status_of(stage)["text"] and press.linked is None

@@ -4,7 +4,7 @@ import json
 
 import pytest
 from fake_worker import FakeWorker
-from presses import page, press_run, said, told
+from presses import lines_read, page, press_run, status_of
 
 TEXTS = {
     "a tag": "<script>window.pwned=1</script> <img src=x onerror=window.pwned=2>",
@@ -24,13 +24,13 @@ TEXTS = {
 def test_a_hostile_text_comes_back_as_text_and_nothing_else(name):
     text = TEXTS[name]
     screens = press_run(page(FakeWorker(echo=True)), prompt=text, max_new_tokens=40)
-    assert said(screens[-1])["kind"] != "error"
+    assert status_of(screens[-1])["kind"] != "error"
     for value in (screen.stage for screen in screens):
         assert value.isascii() and "<" not in value and "\x00" not in value
         for line in value.splitlines():
             json.loads(line)
-    rounds = [line for line in told(screens) if line["type"] == "round"]
+    rounds = [line for line in lines_read(screens) if line["type"] == "round"]
     pieces = [token["text"] for line in rounds for token in line["tokens"]]
     kept = [piece for piece in pieces if piece not in (" maybe", " never")]
     assert "".join(kept).startswith(" ".join(text.split(" ")[:40]))
-    assert {line["type"] for line in told(screens)} == {"about", "round", "finish", "compared", "over"}
+    assert {line["type"] for line in lines_read(screens)} == {"about", "round", "finish", "compared", "over"}

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 from fake_worker import FakeEngine
-from presses import line, said
+from presses import line, status_of
 
 from app.form import NAMES, control_values, controls_by_name, defaults, settings
 from app.jobs.engine_facade import Pair
@@ -168,7 +168,7 @@ def test_opening_fills_the_controls_and_runs_nothing(sharing):
     stage, session, controls, results = parts(opened)
     assert controls["prompt"]["value"] == "Hello" and controls["seed"]["value"] == 7
     assert [name for name, update in controls.items() if update != SKIP] == ["prompt", "seed"]
-    assert "press Run" in said(stage)["text"] and said(stage)["kind"] == "quiet"
+    assert "press Run" in status_of(stage)["text"] and status_of(stage)["kind"] == "quiet"
     assert session == Session(), "the recorded run makes way"
     assert line(stage, "numbers")["tiles"]["speedup"] == ["–", ""], "and so do its numbers"
     notes = [figure["note"] for text in results[:4] for figure in json.loads(text)["figures"].values()]
@@ -192,19 +192,19 @@ def test_controls_begin_with_the_recorded_run_and_links_reset_them(sharing):
     _, stage, session, *_ = links.open_link(RunPress(), event(shared))
     assert stage == session == SKIP, "who gets the opening run's link sees that run"
     stage = links.open_link(RunPress(), event(shared + "&force=3:9"))[1]
-    assert said(stage)["text"].startswith("Once your run has ended") and "Nothing has run" not in stage
+    assert status_of(stage)["text"].startswith("Once your run has ended") and "Nothing has run" not in stage
     alone = Service(FakeEngine(), Limits(new_tokens=64))
     assert startup_run.controls(alone) == controls_by_name(alone.limits), "it could not run here"
 
 
 def test_a_bad_link_is_an_error_in_words(sharing):
     _, stage, _, *filled = sharing.open_link(RunPress(), event("temperature=99"))
-    assert said(stage)["kind"] == "error" and all(update == SKIP for update in filled)
+    assert status_of(stage)["kind"] == "error" and all(update == SKIP for update in filled)
     stage, _, filled, _ = parts(sharing.open_link(RunPress(), event("temperature=99&seed=7")))
-    assert said(stage)["kind"] == "slow" and filled["seed"]["value"] == 7
-    text = said(stage)["text"]
+    assert status_of(stage)["kind"] == "slow" and filled["seed"]["value"] == 7
+    text = status_of(stage)["text"]
     assert text.startswith("Temperature cannot be '99'") and "Everything else in the link was used." in text
     for text in ("temperature=99&hide=seed", "temperature=99&present=1"):
-        assert said(sharing.open_link(RunPress(), event(text))[1])["kind"] == "slow"
+        assert status_of(sharing.open_link(RunPress(), event(text))[1])["kind"] == "slow"
     for data in (None, [], {"query": None}, {"query": ["x"]}, {"query": 10**10}):
         sharing.open_link(RunPress(), SimpleNamespace(_data=data))

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import fake_worker
 import pytest
 from fake_worker import FakeEngine, FakeWorker, play, recorded, wait_for
-from presses import BUTTONS, Screen, form, line, page, player_values, press_run, pressed, said, told, visitor
+from presses import BUTTONS, Screen, form, line, lines_read, page, player_values, press_run, pressed, status_of, visitor
 
 from app.form import EXAMPLES
 from app.jobs.service import Service
@@ -34,7 +34,7 @@ def test_a_run_shows_its_rounds_then_the_measured_baseline():
     screens = press_run(page(worker))
     assert screens[0].stop["interactive"] is True and screens[0].run["value"] == "Running…"
     assert screens[-1].stop["interactive"] is False and screens[-1].run["value"] == "Run"
-    kinds = [line["type"] for line in told(screens)]
+    kinds = [line["type"] for line in lines_read(screens)]
     assert kinds[0] == "about" and kinds[-3:] == ["finish", "compared", "over"] and set(kinds[1:-3]) == {"round"}
     assert [(config.method, config.gamma) for config in worker.runs] == [("ngram", 4), ("none", 0)]
     assert worker.runs[0].prompt == worker.runs[1].prompt
@@ -51,7 +51,7 @@ def test_no_update_carries_the_whole_run_and_none_leaves_a_gap():
         if player_values([screen]):
             worker.step = 0  # for the baseline
     values = player_values(screens)
-    rounds = [line["index"] for line in told(screens) if line["type"] == "round"]
+    rounds = [line["index"] for line in lines_read(screens) if line["type"] == "round"]
     assert rounds == list(range(len(rounds))) and len(rounds) > 100
     assert max(player_feed.LONGEST, *map(len, values)) < len(handlers.replay(RunPress(), screens[-1].session))
     for before, value in pairwise(["", *values]):  # a large batch, after a stall of the machine, is sent alone
@@ -75,7 +75,7 @@ def test_an_example_says_whose_run_is_still_on_the_stage():
         (EXAMPLES["Fact"].prompt, own, "Below is still the run before, of another prompt."),
         ("Hi", own, "Below is a run of this prompt."),
     ):
-        assert words in said(handlers.say_whose_run(prompt, RunPress(), session))["text"]
+        assert words in status_of(handlers.say_whose_run(prompt, RunPress(), session))["text"]
     assert handlers.say_whose_run("Hi", RunPress(has_empty_stage=True), Session()) is SKIP
 
 
@@ -119,10 +119,10 @@ def test_bad_input_is_a_sentence_on_the_page_and_the_next_run_works(changes, wor
     worker = FakeWorker()
     handlers = page(worker)
     screens = press_run(handlers, **changes)
-    assert said(screens[-1])["kind"] == "error" and words in said(screens[-1])["text"]
+    assert status_of(screens[-1])["kind"] == "error" and words in status_of(screens[-1])["text"]
     assert screens[-1].session is SKIP and player_values(screens) == [], "the run before stays"
     assert worker.jobs == [], "nothing may reach the engine"
-    assert said(press_run(handlers)[-1])["kind"] != "error"
+    assert status_of(press_run(handlers)[-1])["kind"] != "error"
 
 
 @pytest.mark.parametrize("fail_at", [None, 2])
@@ -131,7 +131,7 @@ def test_a_failing_run_keeps_what_it_made_and_the_next_works(fail_at):
     worker = FakeWorker(fail=Unavailable("The weights are damaged; fetch them again."), fail_at=fail_at)
     handlers = page(worker)
     last = press_run(handlers)[-1]
-    assert said(last) == {"kind": "error", "text": "The weights are damaged; fetch them again.", "fraction": None}
+    assert status_of(last) == {"kind": "error", "text": "The weights are damaged; fetch them again.", "fraction": None}
     assert last.run["value"] == "Run" and last.stop["interactive"] is False
     if fail_at is None:
         assert last.session is SKIP and player_values([last]) == [], "the run before stays"
@@ -140,7 +140,7 @@ def test_a_failing_run_keeps_what_it_made_and_the_next_works(fail_at):
         assert [line["index"] for line in lines if line["type"] == "round"] == [0, 1]
         assert line(last, "finish")["reason"] == "lost"
     worker.fail = None
-    assert said(press_run(handlers)[-1])["kind"] == "good"
+    assert status_of(press_run(handlers)[-1])["kind"] == "good"
 
 
 def test_a_mistake_in_drawing_leaves_no_page_that_says_it_is_running(monkeypatch):
@@ -150,10 +150,10 @@ def test_a_mistake_in_drawing_leaves_no_page_that_says_it_is_running(monkeypatch
     *before, last = press_run(handlers)
     assert before[0].run["value"] == "Running…"
     assert last.run["value"] == "Run" and last.stop["interactive"] is False
-    assert said(last)["kind"] == "error" and "KeyError" in said(last)["text"]
+    assert status_of(last)["kind"] == "error" and "KeyError" in status_of(last)["text"]
     assert not handlers.service.runs.is_busy("a")
     monkeypatch.undo()
-    assert said(press_run(handlers)[-1])["kind"] == "good"
+    assert status_of(press_run(handlers)[-1])["kind"] == "good"
 
 
 def test_whatever_happens_the_buttons_come_back():
@@ -178,21 +178,21 @@ def test_stop_keeps_what_there_is_and_the_next_press_is_not_stopped(sign, worker
         if sign in last.stage:
             handlers.stop(visitor())
     wait_for(lambda: all(job.is_cancelled for job in worker.jobs))
-    assert said(last)["text"].startswith(words) and last.run["value"] == "Run"
+    assert status_of(last)["text"].startswith(words) and last.run["value"] == "Run"
     if sign == '"round"':
         trace = last.session.trace
         assert trace.finished.reason == "cancelled" and 0 < len(trace.rounds) < 100
     worker.step = 0
-    assert said(press_run(handlers)[-1])["kind"] == "good"
+    assert status_of(press_run(handlers)[-1])["kind"] == "good"
 
 
 def test_the_run_before_stays_on_the_stage_until_the_next_one_has_a_round():
     trace, live = recorded(), LiveRun()
     live.config = config_of(trace)
     reading = Screen(live.update(Update("run", (trace.started,))))
-    assert player_values([reading]) == [] and said(reading)["text"] == "Reading the prompt"
+    assert player_values([reading]) == [] and status_of(reading)["text"] == "Reading the prompt"
     first = Screen(live.update(Update("run", trace.rounds[:1])))
-    assert [each["type"] for each in told([first])] == ["about", "round"]
+    assert [each["type"] for each in lines_read([first])] == ["about", "round"]
 
 
 def test_the_status_ends_with_what_the_run_has_to_say_of_itself(monkeypatch):
@@ -204,7 +204,7 @@ def test_the_status_ends_with_what_the_run_has_to_say_of_itself(monkeypatch):
     monkeypatch.setattr(fake_worker, "play", with_notes)
     handlers = page()
     for _ in range(2):  # the second time from the cache
-        assert "This run goes without the draft x: it is broken." in said(press_run(handlers)[-1])["text"]
+        assert "This run goes without the draft x: it is broken." in status_of(press_run(handlers)[-1])["text"]
         handlers.presses.clear()
 
 
@@ -215,7 +215,7 @@ def test_stop_applies_to_a_press_whose_stream_starts_late():
     assert "Starting" in next(streams[0])
     handlers.stop(visitor())
     for stream in streams:
-        assert said(list(stream)[-1])["text"] == "Stopped before the first token."
+        assert status_of(list(stream)[-1])["text"] == "Stopped before the first token."
     assert worker.runs == []
 
 
@@ -242,7 +242,7 @@ def test_stop_ends_a_run_here_that_continues_for_another_visitor():
             other[0].start()
             wait_for(lambda: len(worker.jobs[0]._subscribers) == 2)
             handlers.stop(visitor())
-    assert not worker.jobs[0].is_cancelled and said(last)["text"].startswith("Stopped")
+    assert not worker.jobs[0].is_cancelled and status_of(last)["text"].startswith("Stopped")
     assert line(last, "finish")["reason"] == "cancelled", "else the page would go on saying that it runs"
     worker.step = 0
     other[0].join()
@@ -252,8 +252,8 @@ def test_stop_ends_a_run_here_that_continues_for_another_visitor():
 def test_a_recording_that_was_slower_says_so_in_colour_too(draft, kind):
     handlers = page(FakeWorker(draft=draft))
     first, again = press_run(handlers)[-1], press_run(handlers, "b")[-1]
-    assert said(first)["kind"] == {"quiet": "good"}.get(kind, kind)
-    assert "Recorded just now, played again" in said(again)["text"] and said(again)["kind"] == kind
+    assert status_of(first)["kind"] == {"quiet": "good"}.get(kind, kind)
+    assert "Recorded just now, played again" in status_of(again)["text"] and status_of(again)["kind"] == kind
 
 
 def test_run_shows_a_recording_once_and_then_runs_live():
@@ -261,7 +261,7 @@ def test_run_shows_a_recording_once_and_then_runs_live():
     handlers = page(worker)
     press_run(handlers)
     assert line(press_run(handlers, "b")[-1], "about")["recorded"] and len(worker.jobs) == 1
-    assert not told(press_run(handlers, "b"))[0]["recorded"] and len(worker.jobs) == 2
+    assert not lines_read(press_run(handlers, "b"))[0]["recorded"] and len(worker.jobs) == 2
     press_run(handlers, "b", seed=1)
     assert line(press_run(handlers, "b")[-1], "about")["recorded"], "other settings have been on the stage meanwhile"
 
@@ -288,7 +288,7 @@ def test_shared_run_has_no_speedup_until_it_is_measured_alone():
         word, note = numbers["tiles"]["speedup"]
         assert word == "Not measured"
         assert re.fullmatch(r"alone about \d\.\d× \(predicted\)", note)
-        assert said(screens[-1])["text"].startswith("1 other run shared the model")
+        assert status_of(screens[-1])["text"].startswith("1 other run shared the model")
         assert numbers["tiles"]["tau"][0] != "–", "needs no clock"
     handlers.begin(visitor("a"), handlers.presses["a"])
     *_, last = handlers.run_alone(visitor("a"), handlers.presses["a"], session)

@@ -11,7 +11,7 @@ import gradio as gr
 import pytest
 from fake_worker import FakeEngine, FakeWorker, play, recorded
 from lab_pages import VISITOR
-from presses import line, said
+from presses import line, status_of
 from sample_traces import constrained, small
 from tiny_pairs import request
 
@@ -202,12 +202,12 @@ def test_a_brought_trace_is_shown_as_recorded_and_not_kept(page, session, tmp_pa
     screen = page.bring(paths, VISITOR)
     assert screen.session == session
     assert page.bring(paths, OTHER_VISITOR).session == session, "equal uploads have one path, and nobody takes it away"
-    assert "Opened from a file" in said(screen.stage)["text"]
+    assert "Opened from a file" in status_of(screen.stage)["text"]
     assert line(screen.stage, "numbers")["tiles"]["speedup"][0].endswith("×")
     kinds = [json.loads(line)["type"] for line in screen.stage.splitlines()]
     assert kinds.count("round") == len(session.trace.rounds)
     plain = page.bring([file(tmp_path, to_json(session.baseline), "b.json")], VISITOR)
-    assert "in which nothing was drafted" in said(plain.stage)["text"]
+    assert "in which nothing was drafted" in status_of(plain.stage)["text"]
     values = {name: getattr(screen, name)["value"] for name in NAMES}
     assert settings(values) == config_of(session.trace), "Run would repeat it here"
 
@@ -221,7 +221,7 @@ def test_a_brought_trace_that_cannot_run_here_leaves_the_form(page, session, tmp
     ):
         trace = replace(session.trace, started=replace(started, **change))
         screen = page.bring([file(tmp_path, to_json(trace))], VISITOR)
-        assert said(screen.stage)["text"].endswith(words) and screen.session.trace.emitted
+        assert status_of(screen.stage)["text"].endswith(words) and screen.session.trace.emitted
         assert all(getattr(screen, name) == SKIP for name in NAMES)
 
 

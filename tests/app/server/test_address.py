@@ -43,27 +43,27 @@ def test_no_port_and_a_root_path_without_a_slash_are_refused():
 
 
 @pytest.fixture
-def taken():
+def used_port():
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen(1)
         yield other.getsockname()[1]
 
 
-def test_a_port_in_use_is_a_sentence(taken):
+def test_a_port_in_use_is_a_sentence(used_port):
     for host, words in (
-        ("127.0.0.1", f"Another program listens at port {taken} of 127.0.0.1"),
+        ("127.0.0.1", f"Another program listens at port {used_port} of 127.0.0.1"),
         ("192.0.2.7", "no address"),
         ("no.such.host.invalid", "no address of this machine"),
     ):
         with pytest.raises(Unavailable, match=words):
-            check_free(Address(host, taken))
+            check_free(Address(host, used_port))
 
 
 @pytest.mark.slow
-def test_the_app_ends_with_that_sentence(taken):
+def test_the_app_ends_with_that_sentence(used_port):
     done = subprocess.run(
-        [sys.executable, "app.py"], cwd=ROOT, env=os.environ | {"PORT": str(taken), "HOST": "127.0.0.1"},
+        [sys.executable, "app.py"], cwd=ROOT, env=os.environ | {"PORT": str(used_port), "HOST": "127.0.0.1"},
         capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     assert done.returncode == 1 and done.stderr.strip().splitlines()[-1].startswith("Another program listens at port")

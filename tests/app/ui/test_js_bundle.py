@@ -11,7 +11,7 @@ ONE = "export const one = 1;\n"
 
 
 @pytest.fixture
-def joined(tmp_path):
+def join_files(tmp_path):
     """``joined(files)`` writes them and joins them from a.js on."""
 
     def join(files: dict[str, str]) -> str:
@@ -35,10 +35,10 @@ def joined(tmp_path):
         ("import { back } from './circle.js';", "circle.js:1: a.js → circle.js → a.js is a circle"),
     ],
 )
-def test_joiner_refuses_unknown_forms_and_circles_with_file_and_line(joined, module, problem):
+def test_joiner_refuses_unknown_forms_and_circles_with_file_and_line(join_files, module, problem):
     circle = "import { a } from './a.js';\nexport const back = a;\n"
     with pytest.raises(ValueError) as refused:
-        joined({"a.js": f"{module}\n", "b.js": ONE, "circle.js": circle})
+        join_files({"a.js": f"{module}\n", "b.js": ONE, "circle.js": circle})
     assert problem in str(refused.value)
 
 
@@ -50,19 +50,19 @@ def test_every_module_belongs_to_a_part_or_to_a_file_of_its_own():
     assert len(re.findall(r"^const m\d+ = \(", code, re.MULTILINE)) == len(files), "else a module is in no script"
 
 
-def test_script_gives_the_exports_of_the_modules_asked_for_alone(joined):
-    script = joined({"a.js": "import { one } from './b.js';\nexport const two = one + one;\n", "b.js": ONE})
+def test_script_gives_the_exports_of_the_modules_asked_for_alone(join_files):
+    script = join_files({"a.js": "import { one } from './b.js';\nexport const two = one + one;\n", "b.js": ONE})
     assert script.endswith("const modules = { 'a.js': m1 };") and "b.js" not in script
 
 
-def test_data_is_joined_on_one_line_in_which_no_tag_ends_the_script(joined):
+def test_data_is_joined_on_one_line_in_which_no_tag_ends_the_script(join_files):
     code = "import DATA from './d.json' with { type: 'json' };\nexport const one = DATA.one;\n"
-    script = joined({"d.json": '{\n  "one": "</script>"\n}', "a.js": code})
+    script = join_files({"d.json": '{\n  "one": "</script>"\n}', "a.js": code})
     assert 'const DATA = {"one": "\\u003c/script>"};\nconst one' in script
 
 
-def test_joined_script_leaves_out_comments_and_indentation(joined):
+def test_joined_script_leaves_out_comments_and_indentation(join_files):
     code = "// Says it.\nexport function say() {\n  const at = 'https://a.b // c';  // its place\n  return at;\n}\n"
-    assert "{\nfunction say() {const at = 'https://a.b // c';\nreturn at;\n}\n" in joined({"a.js": code})
-    kept = joined({"a.js": "export const all = [\n  1, // the server's, too,\n  2,\n];\n"})
+    assert "{\nfunction say() {const at = 'https://a.b // c';\nreturn at;\n}\n" in join_files({"a.js": code})
+    kept = join_files({"a.js": "export const all = [\n  1, // the server's, too,\n  2,\n];\n"})
     assert "const all = [1, // the server's, too,\n2,];\n" in kept, "the break after a comment that is left"

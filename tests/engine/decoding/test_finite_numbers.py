@@ -24,7 +24,7 @@ CHEAP = CostModel(0.02, {1: 1.0, 2: 1.01, 8: 1.05, 64: 1.5}, 200, 0.001)
 SETTINGS = ({"sampling": SamplingParams(0.7, top_p=0.9)}, {"trace": False}, {"temperature": 1.0, "acceptance": "block"})
 
 
-def broken(folder, copy, name: str = "model.norm.weight", value: float = NAN, place=slice(None)):
+def break_copy(folder, copy, name: str = "model.norm.weight", value: float = NAN, place=slice(None)):
     """A copy of a model in which a part of one tensor is not finite."""
     tensor = load_file(folder / "model.safetensors")[name]
     tensor[place] = value
@@ -38,7 +38,7 @@ def broken(folder, copy, name: str = "model.norm.weight", value: float = NAN, pl
 @pytest.mark.parametrize("settings", [{}, *(pytest.param(one, marks=pytest.mark.slow) for one in SETTINGS)], ids=str)
 def test_a_target_that_is_not_finite_is_a_sentence(own_cache, tmp_path, runtime, settings):
     model_folder(tmp_path / "whole")
-    engine = engine_in(runtime, broken(tmp_path / "whole", tmp_path / "nan", "lm_head.weight"), "none")
+    engine = engine_in(runtime, break_copy(tmp_path / "whole", tmp_path / "nan", "lm_head.weight"), "none")
     with pytest.raises(Unavailable, match=r"target's logits are not finite .* after 0 new tokens"):
         run(engine, "ngram", **settings)
 
@@ -47,7 +47,7 @@ def test_a_target_that_is_not_finite_is_a_sentence(own_cache, tmp_path, runtime,
 @pytest.mark.parametrize("settings", [{}, {"temperature": 0.7}], ids=str)
 def test_one_logit_that_is_not_finite_is_enough(own_cache, tmp_path, value, settings):
     model_folder(tmp_path / "whole")
-    one = broken(tmp_path / "whole", tmp_path / "nan", "lm_head.weight", value, (7, 3))
+    one = break_copy(tmp_path / "whole", tmp_path / "nan", "lm_head.weight", value, (7, 3))
     with pytest.raises(Unavailable, match="not finite"):
         run(engine_in("torch", one, "none"), **settings)
 
@@ -55,7 +55,7 @@ def test_one_logit_that_is_not_finite_is_enough(own_cache, tmp_path, value, sett
 def test_a_token_that_is_never_read_does_not_end_a_run(own_cache, tmp_path):
     """An embedding row of NaN, as some padded vocabularies have; only drafts could read it, and none does."""
     model = model_folder(tmp_path / "whole")
-    padded = broken(tmp_path / "whole", tmp_path / "nan", "model.embed_tokens.weight", NAN, 263)
+    padded = break_copy(tmp_path / "whole", tmp_path / "nan", "model.embed_tokens.weight", NAN, 263)
     prompt, written = ids_of(run(engine_in("torch", padded, "none"), "ngram", max_new_tokens=24))
     assert 263 not in written and written == generated(model, prompt, 24)
 
@@ -68,7 +68,7 @@ def test_a_token_that_is_never_read_does_not_end_a_run(own_cache, tmp_path):
 def test_a_draft_that_is_not_finite_is_left_out_and_named(own_cache, tmp_path, runtime, gamma, place):
     model = model_folder(tmp_path / "target")
     model_folder(tmp_path / "fine", noise=0.05)
-    draft = broken(tmp_path / "fine", tmp_path / "draft", "lm_head.weight", place=place)
+    draft = break_copy(tmp_path / "fine", tmp_path / "draft", "lm_head.weight", place=place)
     engine = engine_in(runtime, f"{tmp_path / 'target'}+{draft}", "lm")
     engine._costs |= {"none": CHEAP, "lm": CHEAP}
     whole = run(engine, "lm", gamma=gamma, max_new_tokens=24)
@@ -86,7 +86,7 @@ def test_a_draft_that_is_not_finite_is_left_out_and_named(own_cache, tmp_path, r
 def test_auto_goes_on_with_the_other_drafters(own_cache, tmp_path):
     model = model_folder(tmp_path / "target")
     model_folder(tmp_path / "fine", noise=0.05)
-    draft = broken(tmp_path / "fine", tmp_path / "draft", "lm_head.weight")
+    draft = break_copy(tmp_path / "fine", tmp_path / "draft", "lm_head.weight")
     engine = engine_in("onnx", f"{tmp_path / 'target'}+{draft}", "lm")
     engine._costs |= {name: CHEAP for name in ("none", "lm", "quantised")}
     whole = run(engine, "auto", max_new_tokens=60, gamma=3)
@@ -144,7 +144,7 @@ def test_a_rounded_product_hides_no_number(own_cache, tmp_path, runtime, name, p
     """A product that rounds its inputs makes whole numbers of NaN and infinity, and so a text of no meaning."""
     model_folder(tmp_path / "whole", intermediate_size=96)
     for copy, value in (("nan", NAN), ("infinite", math.inf)):
-        folder = broken(tmp_path / "whole", tmp_path / copy, name, value, 1)
+        folder = break_copy(tmp_path / "whole", tmp_path / copy, name, value, 1)
         with pytest.raises(Unavailable, match="not finite"):
             run(engine_in(runtime, folder, "none", precision))
 
@@ -154,7 +154,7 @@ def test_attention_hides_no_number(own_cache, tmp_path, side):
     """ONNX Runtime's attention takes a NaN in q or k for a small number."""
     model_folder(tmp_path / "whole")
     name = f"model.layers.1.self_attn.{side}_proj.weight"
-    folder = broken(tmp_path / "whole", tmp_path / "nan", name, NAN, (0, 0))
+    folder = break_copy(tmp_path / "whole", tmp_path / "nan", name, NAN, (0, 0))
     with pytest.raises(Unavailable, match=f"{name} in {folder} holds numbers that are not finite"):
         engine_in("onnx", folder, "none")
 

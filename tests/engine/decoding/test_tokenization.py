@@ -122,12 +122,12 @@ def test_a_stop_text_may_be_or_contain_a_special_token():
     tokenizer = byte_tokenizer()
     a, end = tokenizer("a").input_ids[0], tokenizer.eos_token_id
 
-    def found(stops, *tokens):
+    def ends_after(stops, *tokens):
         stop_texts, text = StopTexts(tokenizer, stops), Detokenizer(tokenizer)
         return [stop_texts.end_with(token, text.push(token)) for token in tokens]
 
-    assert found(("<end>",), a, end, a) == [False, True, False]
-    assert found(("a<end>a",), a, end, a) == [False, False, True]
-    assert found(("aa",), a, end, a) == [False, False, True], "decoding leaves it out, and so does the text"
-    assert found(("aa", "<pad>"), a, end, a) == [False, False, True]
-    assert found((), a, end) == [False, False]
+    assert ends_after(("<end>",), a, end, a) == [False, True, False]
+    assert ends_after(("a<end>a",), a, end, a) == [False, False, True]
+    assert ends_after(("aa",), a, end, a) == [False, False, True], "decoding leaves it out, and so does the text"
+    assert ends_after(("aa", "<pad>"), a, end, a) == [False, False, True]
+    assert ends_after((), a, end) == [False, False]

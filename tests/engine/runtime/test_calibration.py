@@ -127,12 +127,12 @@ def test_who_is_told_of_the_progress_slows_no_width_more_than_another(pairs, mon
         now[0], dear[0] = (10.0 if dear[0] else 1.0), False
         return now[0]
 
-    def told(share):
+    def disturb(share):
         dear[0] = True
 
     monkeypatch.setattr(calibration, "_seconds", seconds)
     engine = engine_of(pairs, draft="draft")
-    costs = calibration.measure(engine.target.runner, engine.drafts.drafter("lm"), calibration.WIDTHS, progress=told)
+    costs = calibration.measure(engine.target.runner, engine.drafts.drafter("lm"), calibration.WIDTHS, progress=disturb)
     assert set(costs.v.values()) == {1.0} and costs.step == 1.0 and costs.c == 0.25 and costs.steady
     assert len(passes) == 8 * (len(calibration.WIDTHS) + 1)
 

@@ -153,7 +153,7 @@ def test_the_setting_is_a_number_of_megabytes(monkeypatch):
             prompt_cache_limit()
 
 
-def kept(engine, config: RunConfig):
+def run_with_cache(engine, config: RunConfig):
     return fold(engine.run(config, keeps_prompt=True))
 
 
@@ -207,7 +207,7 @@ def test_the_trace_is_that_of_a_run_that_reads(tiny, method, temperature):
         replace(first, prefix=(*prefix, 7)), replace(first, seed=5), replace(first, prompt="a" + TEXT),
         replace(first, sampling=replace(first.sampling, repetition_penalty=1.3)), replace(first, prompt="a"),
     ]  # fmt: skip
-    ours = [kept(tiny, config) for config in configs]
+    ours = [run_with_cache(tiny, config) for config in configs]
     assert [without_clocks(trace) for trace in ours] == [cold(tiny, config) for config in configs]
     prompts = [[p.id for p in (*trace.started.prompt, *trace.started.prefix)] for trace in ours]
     texts = [[*ids, *(token.id for token in trace.emitted)] for ids, trace in zip(prompts, ours, strict=True)]
@@ -224,11 +224,11 @@ def test_a_wrong_cache_changes_the_trace(tiny, monkeypatch, mistake):
     tiny.prompts.clear()
     first, other = (request(tiny.pair.name, prompt=text + TEXT, max_new_tokens=8) for text in "ab")
     right = [cold(tiny, config) for config in (first, other)]
-    assert [without_clocks(kept(tiny, config)) for config in (first, other)] == right
+    assert [without_clocks(run_with_cache(tiny, config)) for config in (first, other)] == right
     a_mistake(mistake, monkeypatch)
     for config in (first, other):
-        kept(tiny, config)
-    assert [without_clocks(kept(tiny, config)) for config in (first, other)] != right
+        run_with_cache(tiny, config)
+    assert [without_clocks(run_with_cache(tiny, config)) for config in (first, other)] != right
 
 
 def common_blocks(texts, ids: list[int]) -> int:
@@ -241,12 +241,12 @@ def test_what_a_tree_leaves_is_not_kept(tiny):
     for method, taken in (("none", None), ("lm", None), ("lookahead", 112)):
         tiny.prompts.clear()
         first = request(tiny.pair.name, method, prompt=2 * TEXT, max_new_tokens=40)
-        prefix = tuple(token.id for token in kept(tiny, first).emitted[:35])
+        prefix = tuple(token.id for token in run_with_cache(tiny, first).emitted[:35])
         after = replace(first, method="none", gamma=0, prefix=prefix)
-        found = kept(tiny, after)
+        found = run_with_cache(tiny, after)
         whole = (len(found.started.prompt) + len(prefix) - 1) // BLOCK * BLOCK
         assert whole > 112 and found.finished.kept_tokens == {"target": taken or whole}, method
-        assert without_clocks(kept(tiny, after)) == cold(tiny, after)
+        assert without_clocks(run_with_cache(tiny, after)) == cold(tiny, after)
 
 
 def test_a_stopped_run_keeps_what_it_has_read(tiny, monkeypatch):
@@ -256,8 +256,8 @@ def test_a_stopped_run_keeps_what_it_has_read(tiny, monkeypatch):
     for event in tiny.run(config, lambda: next(polls) > 0, keeps_prompt=True):
         end = event
     assert end.reason == "cancelled"
-    assert kept(tiny, config).finished.kept_tokens["target"] == 64
-    assert without_clocks(kept(tiny, config)) == cold(tiny, config)
+    assert run_with_cache(tiny, config).finished.kept_tokens["target"] == 64
+    assert without_clocks(run_with_cache(tiny, config)) == cold(tiny, config)
 
 
 def test_users_who_share_passes_take_the_prompt_of_the_first(tiny):
@@ -282,10 +282,10 @@ def test_sampled_runs_after_kept_prompts_keep_the_law(tiny, pairs, monkeypatch, 
     tiny.prompts.clear()
     sampling = SamplingParams(1.5, top_k=4)
     config = request(tiny.pair.name, "lm", prompt=TEXT, gamma=2, max_new_tokens=3, trace=False, sampling=sampling)
-    prompt = [token.id for token in kept(tiny, config).started.prompt]
+    prompt = [token.id for token in run_with_cache(tiny, config).started.prompt]
     if mistake:
         a_mistake(mistake, monkeypatch)
-    texts = (kept(tiny, replace(config, seed=seed)).output[:2] for seed in range(400))
+    texts = (run_with_cache(tiny, replace(config, seed=seed)).output[:2] for seed in range(400))
     p_value = joint_p_value(Counter(map(tuple, texts)), two_token_law(pairs.models["target"], prompt, sampling))
     assert p_value < CAUGHT if mistake else p_value > FALSE_ALARM
 
@@ -300,7 +300,7 @@ def test_each_precision_keeps_its_own(tmp_path, monkeypatch, mistake):
         hashes = prompt_cache._hashes
         monkeypatch.setattr(prompt_cache, "_hashes", lambda *text: [name for _, name in hashes(*text)])
     config = request(tmp_path / "wide", prompt=TEXT, max_new_tokens=12)
-    ours = [without_clocks(kept(engine, config)) for engine in engines]
+    ours = [without_clocks(run_with_cache(engine, config)) for engine in engines]
     assert (ours == [cold(engine, config) for engine in engines]) is not mistake
     engines[0].close()
     assert engines[0].prompts.bytes == 0, "freed with the weights"
@@ -310,7 +310,7 @@ def test_where_bits_may_differ_nothing_is_kept(pairs):
     """On other devices than a CPU it was never tried; transformers' own models are left out, too."""
     for engine in (engine_in("torch", pairs.root / "target", "none"), engine_of(pairs, target="gpt2")):
         for _ in range(2):
-            assert kept(engine, request(engine.pair.name, prompt=TEXT)).finished.kept_tokens == {}
+            assert run_with_cache(engine, request(engine.pair.name, prompt=TEXT)).finished.kept_tokens == {}
         assert engine.prompts.bytes == 0
 
 
@@ -330,7 +330,7 @@ def test_the_real_pair_writes_the_same_bits(engine, precision, method, times):
     whole, shared = (2 * text)[: int(times * len(text))], text[: int(0.4 * len(text))]
     first = RunConfig(whole, pair=PAIR, method=method, gamma=2, max_new_tokens=10, sampling=SamplingParams(0.8))
     cut = [replace(first, prompt=shared + " so" * n) for n in range(4)]
-    traces = {each: kept(engine, each) for each in (first, *cut)} | {first: kept(engine, first)}
+    traces = {each: run_with_cache(engine, each) for each in (first, *cut)} | {first: run_with_cache(engine, first)}
     for config, trace in traces.items():
         assert (trace.finished.kept_tokens.get("target", 0) > 100) == is_kept
         assert without_clocks(trace) == cold(engine, config)

@@ -14,7 +14,7 @@ COSTS = CostModel(0.0, {1: 1.0, 2: 1.2, 3: 1.4}, 100, 0.01, draft_costs={"lm": 0
 PROMISED = {"": 1.0, "lm": 1.6, "ngram": 1.2}  # of a round with two steps, or with one draft
 
 
-def taken(name: str, *seconds: float, count: int = FEWEST, **settings):
+def rounds_of(name: str, *seconds: float, count: int = FEWEST, **settings):
     """Makes rounds that took the ``seconds`` in turn."""
     steps, parents = {"": (0, ()), "lm": (2, (0,)), "ngram": (0, (0,))}[name]
     tokens, known = [token("accepted")] * len(parents) + [token()], {"draft_steps": steps, "drafter": name}
@@ -34,17 +34,21 @@ def paces(*rounds, busy=0.1, method="auto") -> dict[str, float]:
 @pytest.mark.parametrize(
     ("rounds", "settings", "found"),
     [
-        ([taken("", 0.01), taken("lm", 0.020)], {}, {"lm": 1.25}),  # it promised 0.016
-        ([taken("", 0.02), taken("lm", 0.040)], {}, {"lm": 1.25}),  # all are half as fast
-        ([taken("", 0.01), taken("lm", 0.0164)], {}, {}),  # too little to count
-        ([taken("", 0.01, 0.01, 0.09), taken("lm", 0.02, 0.02, 0.5)], {}, {"lm": 1.25}),  # disturbed rounds
-        ([taken("", 0.01), taken("lm", 0.9), taken("ngram", 0.001)], {}, {"lm": 1.6, "ngram": 0.62}),  # bounds
-        ([taken("", 0.01), taken("lm", 0.02, count=FEWEST - 1)], {}, {}),
-        ([taken("", 0.01, count=FEWEST - 1), taken("lm", 0.02)], {}, {}),
-        ([taken("", 0.01), taken("lm", 0.02)], {"busy": 0.2}, {}),
-        ([taken("", 0.01), taken("lm", 0.02)], {"busy": None}, {}),
-        ([taken("", 0.01), taken("lm", 0.02, rows=2)], {}, {}),  # others' tokens were in its passes
-        ([taken("", 0.01), taken("lm", 0.02, reading=0.1)], {}, {}),
+        ([rounds_of("", 0.01), rounds_of("lm", 0.020)], {}, {"lm": 1.25}),  # it promised 0.016
+        ([rounds_of("", 0.02), rounds_of("lm", 0.040)], {}, {"lm": 1.25}),  # all are half as fast
+        ([rounds_of("", 0.01), rounds_of("lm", 0.0164)], {}, {}),  # too little to count
+        ([rounds_of("", 0.01, 0.01, 0.09), rounds_of("lm", 0.02, 0.02, 0.5)], {}, {"lm": 1.25}),  # disturbed rounds
+        (
+            [rounds_of("", 0.01), rounds_of("lm", 0.9), rounds_of("ngram", 0.001)],
+            {},
+            {"lm": 1.6, "ngram": 0.62},
+        ),  # bounds
+        ([rounds_of("", 0.01), rounds_of("lm", 0.02, count=FEWEST - 1)], {}, {}),
+        ([rounds_of("", 0.01, count=FEWEST - 1), rounds_of("lm", 0.02)], {}, {}),
+        ([rounds_of("", 0.01), rounds_of("lm", 0.02)], {"busy": 0.2}, {}),
+        ([rounds_of("", 0.01), rounds_of("lm", 0.02)], {"busy": None}, {}),
+        ([rounds_of("", 0.01), rounds_of("lm", 0.02, rows=2)], {}, {}),  # others' tokens were in its passes
+        ([rounds_of("", 0.01), rounds_of("lm", 0.02, reading=0.1)], {}, {}),
     ],
 )
 def test_clock_corrects_a_drafter_by_its_own_rounds(rounds, settings, found):
@@ -52,7 +56,7 @@ def test_clock_corrects_a_drafter_by_its_own_rounds(rounds, settings, found):
 
 
 def test_rounds_of_a_run_with_one_method_teach_auto_too():
-    assert paces(taken("", 0.01), taken("lm", 0.02, drafter=""), method="lm") == {"lm": 1.25}
+    assert paces(rounds_of("", 0.01), rounds_of("lm", 0.02, drafter=""), method="lm") == {"lm": 1.25}
 
 
 def test_pace_stays_until_it_has_moved_and_forgets_old_rounds():
@@ -60,7 +64,7 @@ def test_pace_stays_until_it_has_moved_and_forgets_old_rounds():
     seen = []
     for lasts in (0.020, 0.0203, 0.0160):
         for _ in range(8):
-            clock.learn(taken("", 0.01) + taken("lm", lasts), COSTS, "auto", 0.0)
+            clock.learn(rounds_of("", 0.01) + rounds_of("lm", lasts), COSTS, "auto", 0.0)
         seen.append(round(clock.paces["lm"], 2))
     assert seen == [1.25, 1.25, 1.0]
 

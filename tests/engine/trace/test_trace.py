@@ -45,7 +45,7 @@ numbers |= {name: distributions for name in ("p_top", "q_top", "residual")} | {"
 
 
 @st.composite
-def made(draw, prefix=()) -> Trace:
+def make_trace(draw, prefix=()) -> Trace:
     """Any trace that keeps the rules: trees and chains, one closing token or none, numbers anywhere in range.
     ``prefix``: the tokens that its output begins with."""
     rounds, position, clock = [], len(prefix), 0.0
@@ -80,12 +80,12 @@ def made(draw, prefix=()) -> Trace:
 def forked(draw) -> Trace:
     """Any trace, perhaps with a branch from any place of its output, perhaps a branch that was kept."""
     known = st.builds(PromptToken, st.integers(0, 2**31), texts, st.none() | texts)
-    run = draw(made(draw(st.lists(known, max_size=2).map(tuple))))
+    run = draw(make_trace(draw(st.lists(known, max_size=2).map(tuple))))
     if not run.output or draw(st.booleans()):
         return run
     place = draw(st.integers(0, len(run.output) - 1))
     prefix = (*(PromptToken(i, "x") for i in run.output[:place]), draw(known))
-    branch = draw(made(prefix))
+    branch = draw(make_trace(prefix))
     return with_branch(run, replace(branch, started=replace(branch.started, prompt=run.started.prompt)))
 
 

@@ -127,7 +127,7 @@ def text(data) -> str:
     return data if isinstance(data, str) else json.dumps(data)
 
 
-def said(folder) -> str:
+def refusal_of(folder) -> str:
     with pytest.raises(BadInput) as caught:
         get_pair(str(folder))
     sentence = str(caught.value)
@@ -143,14 +143,14 @@ def test_a_folder_is_called_what_it_is(tmp_path, monkeypatch, name):
     if not words:
         assert get_pair(str(folder)).target.layers == 2
         return
-    assert re.search(".*".join(words), sentence := said(folder)), sentence
+    assert re.search(".*".join(words), sentence := refusal_of(folder)), sentence
 
 
 @pytest.mark.parametrize(("forms", "what", "advice"), FORMATS)
 def test_every_format_is_called_by_its_name_with_what_to_do(tmp_path, forms, what, advice):
     for number, form in enumerate(forms.split()):
         folder = write(tmp_path / str(number), {form.replace("*", "sub/x"): ""})
-        sentence = said(folder)
+        sentence = refusal_of(folder)
         assert what.partition("{file}")[0] in sentence and what.rpartition("{file}")[2] in sentence
         assert advice.partition("{")[0] in sentence
 
@@ -158,17 +158,17 @@ def test_every_format_is_called_by_its_name_with_what_to_do(tmp_path, forms, wha
 def test_rounded_weights_are_left_to_the_packages_that_are_installed(tmp_path, monkeypatch):
     monkeypatch.setattr("engine.weights.folder_kinds.find_spec", lambda module: object())
     assert get_pair(str(write(tmp_path / "gptq", rounded(quant_method="gptq", bits=4)))).target.layers == 2
-    assert "only MLX" in said(write(tmp_path / "mlx", rounded(group_size=64, bits=4)))
+    assert "only MLX" in refusal_of(write(tmp_path / "mlx", rounded(group_size=64, bits=4)))
 
 
 def test_a_file_and_a_link_to_nowhere_are_named(tmp_path):
     folder = write(tmp_path / "model", MODEL)
-    assert "is a file and not *.gguf; name a folder" in said(folder / "model.safetensors")
+    assert "is a file and not *.gguf; name a folder" in refusal_of(folder / "model.safetensors")
     os.replace(folder / "model.safetensors", tmp_path / "blob")
     (folder / "model.safetensors").symlink_to(tmp_path / "blob")
     assert get_pair(str(folder))
     (tmp_path / "blob").unlink()
-    assert "model.safetensors, a link to a file that is not here" in said(folder)
+    assert "model.safetensors, a link to a file that is not here" in refusal_of(folder)
 
 
 def test_missing_parts_of_several_sets():

@@ -77,10 +77,10 @@ def engine_on(root, device, monkeypatch):
 
 def ids(engine, method: str, **settings) -> tuple[list[int], list[int]]:
     """The prompt and 40 tokens, whether the text has come to its end or not."""
-    return ids_of(fold(engine.run(asked(engine, method, **settings), stop_at_eos=False)))
+    return ids_of(fold(engine.run(config_of(engine, method, **settings), stop_at_eos=False)))
 
 
-def asked(engine, method: str, **settings) -> RunConfig:
+def config_of(engine, method: str, **settings) -> RunConfig:
     return request(engine.pair.name, method, **{"gamma": 3, "max_new_tokens": 40} | settings)
 
 
@@ -167,7 +167,7 @@ def test_trace_is_the_same_on_and_off_graphs_and_on_reused_ones(engine_on, devic
 @pytest.mark.parametrize("method", ["lm", "eagle", "exit"])
 def test_a_round_waits_for_the_device_once(engine_on, method):
     engine = engine_on(method=method)
-    rounds = engine.run(asked(engine, method, temperature=1.0), stop_at_eos=False)
+    rounds = engine.run(config_of(engine, method, temperature=1.0), stop_at_eos=False)
     for _ in range(7):  # the start, then every width that comes up has been captured
         next(rounds)
     torch.cuda.set_sync_debug_mode("warn")

@@ -134,7 +134,7 @@ def test_a_sliding_window_is_the_context_and_more_is_refused_in_words(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory):
+def sharded(tmp_path_factory):
     folder = tmp_path_factory.mktemp("whole")
     return folder, write(folder, "qwen3", shards="20KB").config
 
@@ -175,12 +175,12 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_a_damaged_checkpoint_is_one_sentence(tmp_path, whole, damage):
+def test_a_damaged_checkpoint_is_one_sentence(tmp_path, sharded, damage):
     folder = tmp_path / "copy"
-    shutil.copytree(whole[0], folder)
+    shutil.copytree(sharded[0], folder)
     DAMAGE[damage](folder)
     with pytest.raises(EngineError) as error:
-        LlamaModel(folder, whole[1], torch.float32, "cpu")
+        LlamaModel(folder, sharded[1], torch.float32, "cpu")
     message = str(error.value)
     assert isinstance(error.value, Unavailable) and message.endswith(".") and "\n" not in message
     assert "copy" in message, "the folder should be named"

@@ -206,7 +206,7 @@ def question(engine, tmp_path):
 
 
 @pytest.fixture
-def asked(question, monkeypatch):
+def ask(question, monkeypatch):
     """Asks the question; however busy the machine is, nothing is noise, and no load gets more turns."""
     monkeypatch.setattr(answer, "_UNDECIDED", 1)
     for module in (sweep_results, users_results):
@@ -214,14 +214,14 @@ def asked(question, monkeypatch):
     return lambda *users, **more: question(*users, **more).run()
 
 
-def test_a_question_is_measured_at_every_load_and_finds_earlier_ones(asked):
-    first = asked(2)
+def test_a_question_is_measured_at_every_load_and_finds_earlier_ones(ask):
+    first = ask(2)
     assert first.is_complete and {load.users for load in first.loads} == {2} and first.measured_loads == [1, 2]
     assert set(first.kinds) == {"one", "two"} and first.about["device"] and first.about["measured"]
-    second = asked(1, 3)
+    second = ask(1, 3)
     assert {load.users for load in second.loads} == {2, 3}, "the load of the first question is known"
     assert {load for load in second.loads if load.users == 2} == {*first.loads}
-    assert {load.users for load in asked(3, temperature=0.5).loads} == {2, 3} - {2}, "another question knows none"
+    assert {load.users for load in ask(3, temperature=0.5).loads} == {2, 3} - {2}, "another question knows none"
     told = to_dict(second)
     assert [each["users"] for each in told["answers"]] == [1, 3] and told["weights"] and told["costs"]["ngram"]["step"]
     json.dumps(told, allow_nan=False)
@@ -268,8 +268,8 @@ def test_an_estimate_calibrates_nothing(question, calibrations):
     assert question(3).work_left() > 0 and len(calibrations) == known
 
 
-def test_another_server_is_counted_without_loads(asked):
-    counted = asked(8, place=ELSEWHERE)
+def test_another_server_is_counted_without_loads(ask):
+    counted = ask(8, place=ELSEWHERE)
     assert counted.is_complete and not counted.loads and counted.speedups_at(8) == {NONE: counted.speedups_at(1)[NONE]}
 
 
@@ -327,8 +327,8 @@ def test_drafting_pays_for_one_user_only_if_whole_requests_are_faster():
     assert schedule(result(cells=cells, plan=alone, requests=(request(0.8),)), "eagle").ranges == ((1, 1, 0),)
 
 
-def test_whole_requests_are_the_runs_own_seconds(asked):
-    found = asked(1, methods=("lm",))
+def test_whole_requests_are_the_runs_own_seconds(ask):
+    found = ask(1, methods=("lm",))
     assert {(r.gamma, r.category) for r in found.requests} == {(g, k) for g in (1, 2, 4) for k in ("all", "one", "two")}
     for each in found.requests:
         assert each.seconds > each.reading > 0 and each.plain > each.plain_reading > 0 and 1 < each.length <= 4

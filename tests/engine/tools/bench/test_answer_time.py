@@ -91,7 +91,7 @@ def opened(engine, tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def said(opened, monkeypatch):
+def measure(opened, monkeypatch):
     """``said(machine, **plan)``: measures an answer on it. Returns the lines that are printed, and the seconds from the
     first of them to the end."""
 
@@ -120,8 +120,8 @@ def said(opened, monkeypatch):
         (Machine((3, 6), taken=0.8), {"users": (8,)}),
     ],
 )
-def test_the_first_estimate_holds_and_later_ones_are_closer(said, machine, plan):
-    lines, seconds = said(machine, **plan)
+def test_the_first_estimate_holds_and_later_ones_are_closer(measure, machine, plan):
+    lines, seconds = measure(machine, **plan)
     spans = [ends(line) for line in lines]
     assert all(least <= seconds <= most for least, most in spans), f"{seconds} {lines}"
     assert all(after[1] - after[0] < before[1] - before[0] for before, after in pairwise(spans)), lines
@@ -137,7 +137,7 @@ def test_the_share_of_the_time_that_is_left_is_what_the_clock_says(opened, plan,
     assert [share for share, _ in seen] == pytest.approx(of_the_clock, abs=near) and points.work_left() == 0
 
 
-def test_a_machine_that_becomes_slower_is_said(said, monkeypatch):
+def test_a_machine_that_becomes_slower_is_said(measure, monkeypatch):
     machine, run = Machine((48, 48)), Machine.run
 
     def slower(self, system, config):
@@ -148,7 +148,7 @@ def test_a_machine_that_becomes_slower_is_said(said, monkeypatch):
         return replace(sample, seconds=factor * sample.seconds, decode_seconds=factor * sample.decode_seconds)
 
     monkeypatch.setattr(Machine, "run", slower)
-    lines, seconds = said(machine)
+    lines, seconds = measure(machine)
     first, *_, last = [sum(ends(line)) / 2 for line in lines]
     assert 1.6 * first < seconds and 0.7 * seconds < last < 1.3 * seconds, (seconds, lines)
     assert all("By what was measured so far it takes" in line for line in lines[1:])

@@ -105,7 +105,7 @@ def test_vllm_counts_come_from_its_metrics_without_the_flag():
 # ── llama-server, from what 0.5.0 sent ──
 
 
-def told(body: bytes) -> list[tuple[int, int, int]]:
+def counts_in(body: bytes) -> list[tuple[int, int, int]]:
     """(tokens, drafted, accepted) so far, of each event of a llama-server's stream."""
     events = [json.loads(line.removeprefix(b"data: ")) for line in body.split(b"\n\n") if line.startswith(b"data: {")]
     each = [e["timings"] for e in events if "timings" in e]
@@ -114,7 +114,7 @@ def told(body: bytes) -> list[tuple[int, int, int]]:
 
 def test_llama_server_rounds_are_those_it_counts():
     trace, fault = recorded(LLAMA, chat=False)
-    counts = told(LLAMA["/v1/completions"])
+    counts = counts_in(LLAMA["/v1/completions"])
     growing = [(b[1] - a[1], b[2] - a[2]) for a, b in pairwise(counts) if b[1] > a[1]]
     drafted = [r for r in trace.rounds if r.parents]
     assert [(len(r.parents), sum(t.status == "accepted" for t in r.tokens)) for r in drafted] == growing
@@ -139,7 +139,7 @@ def test_llama_server_may_end_with_a_token_of_no_text():
 def test_llama_server_sends_a_character_of_several_tokens_at_once():
     body = (RECORDED / "llama_0.5.0_draft_emoji.txt").read_bytes()
     trace, _ = recorded(LLAMA | {"/v1/completions": body}, chat=False)
-    assert told(body)[-1] == (32, 24, 24), "ten events for 32 tokens"
+    assert counts_in(body)[-1] == (32, 24, 24), "ten events for 32 tokens"
     assert statuses(trace) == ["p", *["aaaab"] * 6, "p"] and trace.text == "🙃" * 10
     assert "11 pieces held several tokens" in trace.started.server.notes[0]
 
