@@ -70,7 +70,7 @@ def test_click_locks_a_tokens_numbers_and_shows_the_residual(open_player):
 def test_each_mark_and_badge_says_what_it_means_on_hover_focus_and_touch(open_player):
     page = open_player(load(ASSETS / "data" / "traces" / "opening.json"))
     tip, marks = page.get_by_role("tooltip"), page.locator(".sl-rounds .sl-legend button:visible")
-    expect(marks).to_have_count(7)
+    expect(marks).to_have_count(8)
     for mark in marks.all():
         meaning = mark.locator("xpath=..").locator(".sl-meaning").text_content()
         for act in (mark.hover, mark.focus, mark.click):

@@ -28,6 +28,10 @@ class Column:
         return self.trace is not None and bool(self.trace.rounds)
 
     @property
+    def is_plain(self) -> bool:
+        return self.config.is_plain
+
+    @property
     def gamma(self) -> int | str | None:
         return self.config.gamma
 
@@ -52,7 +56,7 @@ class Column:
 
     @property
     def name(self) -> str:
-        if self.config.is_plain:
+        if self.is_plain:
             return "Plain decoding"
         config, method = self.config, TITLES.get(self.config.method, self.config.method)
         if config.method == AUTO and self.trace and self.trace.started.method != AUTO:
@@ -66,7 +70,7 @@ class RecordedColumn(Column):
     """A recording of a server. Of its ``config`` only the temperature and the seed mean something."""
 
     @property
-    def plain(self) -> bool:
+    def is_plain(self) -> bool:
         return not self.trace.has_drafts
 
     @property
@@ -79,7 +83,7 @@ class RecordedColumn(Column):
 
     @property
     def name(self) -> str:
-        return servers.title(self.trace.started.server) + (", no drafts seen" if self.config.is_plain else "")
+        return servers.title(self.trace.started.server) + (", no drafts seen" if self.is_plain else "")
 
     @property
     def setting(self) -> str:

@@ -79,7 +79,7 @@ def head(runs: Sequence[Column], index: int, state: str) -> str:
         "facts": [list(fact) for fact in _facts(column)], "speedup": _words(gain),
         "said": text_sentence(runs, index), "greedy": column.config.sampling.greedy, "server": bool(column.source),
     }  # fmt: skip
-    if gain and gain.tone == "level" and not column.config.is_plain:
+    if gain and gain.tone == "level" and not column.is_plain:
         line["doubt"] = "not certain"
     if column.is_lossy:
         line["lossy"] = LOSSY
@@ -120,9 +120,7 @@ def _words(ratio: Speedup | None) -> str:
 
 def baseline(runs: Sequence[Column], source: tuple[str, ...] = ()) -> int | None:
     """Returns the plain column of a source, with which its other columns' speeds are compared."""
-    return next(
-        (index for index, column in enumerate(runs) if column.config.is_plain and column.source == source), None
-    )
+    return next((index for index, column in enumerate(runs) if column.is_plain and column.source == source), None)
 
 
 def ratio(runs: Sequence[Column], index: int) -> Speedup | None:
@@ -265,7 +263,7 @@ def conclusion(runs: Sequence[Column], recorded: str = "") -> tuple[str, str]:
 
 def _recordings_sentence(runs: Sequence[Column]) -> str:
     """Says what the recordings of servers show. Their speed is never compared with the speed of this page's runs."""
-    ratios = {i: ratio(runs, i) for i, column in enumerate(runs) if column.source and not column.config.is_plain}
+    ratios = {i: ratio(runs, i) for i, column in enumerate(runs) if column.source and not column.is_plain}
     words = [f"Run {i + 1} is {_words(each)} its server's plain decoding." for i, each in ratios.items() if each]
     return " ".join([*words, "A recording has its own server's speed, so it is compared with that server's alone."])
 

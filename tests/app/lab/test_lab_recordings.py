@@ -103,7 +103,7 @@ def test_another_prompt_on_the_same_server_is_not_another_model(tmp_path):
 
 def test_what_a_server_does_not_tell_stays_open_in_its_column(tmp_path):
     (column,) = columns.read_columns(files(tmp_path, uncounted_recording()))
-    assert column.gamma is None and column.exactness == "unknown" and not column.plain
+    assert column.gamma is None and column.exactness == "unknown" and not column.is_plain
     (head,) = heads(view.full_grid("r", [column]))
     assert ["α, drafts accepted", "–"] in head["facts"]
 

@@ -139,7 +139,7 @@ def test_half_a_character_costs_the_json_and_not_the_table(session, exports):
         ('{"schema": 99}', "schema version 99"),
         (to_json(replace(small(), rounds=())), "no rounds"),
         (to_json(replace(small(), rounds=(LATE, small().rounds[1]))), "runs backwards"),
-        (to_json(replace(small(), started=replace(small().started, config={"prompt": 3}))), "not those of a run"),
+        (to_json(replace(small(), started=replace(small().started, config={"prompt": 3}))), "are not a run's"),
         (None, "could not be read"),
     ],
 )

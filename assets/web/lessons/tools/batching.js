@@ -102,7 +102,7 @@ export function makeBatching(settings, touched) {
     result,
     aside,
     makeNote(
-      'A model, not a measurement. A bar shows how many tokens all users get while the weights are read once, or in a plain step for one user on your machine. Drafts cost nothing here. Operations and bandwidth come from data sheets. With experts it shows the worst case, as if all tokens chose independently and nothing else took time; their share of the weights is Qwen3-30B-A3B's.',
+      'A model, not a measurement. A bar shows how many tokens all users get while the weights are read once, or in a plain step for one user on your machine. Drafts cost nothing here. Operations and bandwidth come from data sheets. With experts it shows the worst case, as if all tokens chose independently and nothing else took time; their share of the weights is Qwen3-30B-A3B’s.',
     ),
   );
 }

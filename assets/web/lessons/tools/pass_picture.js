@@ -130,7 +130,7 @@ export function makePassPicture({ v, zoom = 'one', width: first = 1, c = 0 }, to
     apart.row,
     result,
     makeNote(
-      `One bar length is one pass over one token. For the GPUs this is an estimate from the data sheet: whichever takes longer, reading the weights in bf16 or computing.${zoom === 'two' ? ' The cost of a draft step is the two cores' throughout.' : ''}`,
+      `One bar length is one pass over one token. For the GPUs this is an estimate from the data sheet: whichever takes longer, reading the weights in bf16 or computing.${zoom === 'two' ? ' The cost of a draft step is as on two cores throughout.' : ''}`,
     ),
   );
 }

@@ -165,7 +165,8 @@ def test_another_sweep_or_a_damaged_file_is_refused(engine, tmp_path):
 
 def test_a_turn_cut_short_by_a_cancel_is_not_kept(engine):
     measured, rounds = sweep(engine), []
-    assert not measured.run(cancelled=lambda: rounds.append(1) or len(rounds) > 60)
+    assert not measured.run(cancelled=lambda: rounds.append(1) or len(rounds) > 120)
+    assert len(turns(measured)) == 2
     for samples in turns(measured).values():
         assert len(samples) == 5 and all(sample.tokens == 6 for sample in samples.values())
 

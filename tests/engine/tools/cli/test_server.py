@@ -161,7 +161,7 @@ def test_read_says_what_it_found_and_what_it_left_out(tmp_path):
     file.write_text("\n".join([text_of("llama.cpp with several drafters"), text_of("SGLang with a zero")]))
     result = call("read", file)
     assert result.exit_code == 0 and "draft-simple: γ = 3, 1 read" in result.stdout
-    assert "τ 7.00, 75 % of all drafts accepted (from the server’s numbers)" in result.stdout
+    assert "τ 7.00, 75\u00a0% of all drafts accepted (from the server’s numbers)" in result.stdout
     assert "α by place: 0.75, 0.67, 0.50 (derived)" in result.stdout
     assert "Not used: SGLang, accept len of its log (0.5): not added" in result.stdout
     piped = command_line.call("server", "read", "-", input=file.read_bytes() + b"\xff")
