@@ -254,7 +254,6 @@ def own_settings() -> dict[str, Setting]:
 
 
 def is_plain(method: str, gamma: int | str | None) -> bool:
-    """Returns whether a run with this setting drafts nothing."""
     return method == "none" or gamma == 0
 
 

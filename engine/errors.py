@@ -70,8 +70,7 @@ def and_list(items: Iterable[object]) -> str:
 
 
 def percent(share: float, digits: int = 0) -> str:
-    """Words a share; no line breaks before the sign."""
-    return f"{100 * share:.{digits}f}\u00a0%"
+    return f"{100 * share:.{digits}f}\u00a0%"  # no line breaks before the sign
 
 
 def quantity(number: int, noun: str, plural: str = "") -> str:

@@ -16,6 +16,8 @@ from engine.errors import BadInput, Unavailable
 ProgressCallback = Callable[[float, str], None]  # (fraction done from 0 to 1, the present step in words)
 
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
+# Some spreadsheet takes a cell that begins so for a formula; East Asian versions take the wide forms, too.
+_STARTS_FORMULA = tuple("=+-@|%\t\r\n＝＋－＠")
 
 
 def cache_root() -> Path:
@@ -97,6 +99,16 @@ def write_file(path: Path, content: str | bytes | memoryview) -> None:
     with disk_errors(path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, content)
+
+
+def escape_formula(text: str) -> str:
+    """Makes a cell of a CSV that a spreadsheet shows and never runs: after an apostrophe if it would begin a formula.
+
+    >>> escape_formula("=1+1")
+    "'=1+1"
+    """
+    begins = text.startswith(_STARTS_FORMULA) or text.lstrip().startswith(_STARTS_FORMULA)
+    return f"'{text}" if begins else text
 
 
 def need_disk(folder: Path, needed: int, name: str) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from app.views.safe_json import encode
-from engine.tools.spreadsheet import escape_formula
+from engine.files import escape_formula
 from engine.trace.noise import NOISE, PLAIN, Speedup
 from engine.trace.speedup_words import DASH
 

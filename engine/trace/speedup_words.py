@@ -45,8 +45,6 @@ def impossible(tau: Interval | float | None) -> str:
 def speedup_verdict(speedup: Speedup, tau: Interval | float | None, note: str = "") -> str:
     """Words whether drafting was faster. ``note``: how that was measured.
 
-    >>> speedup_verdict(Speedup(0.73), 1.8)
-    'Slower here: 0.73× the speed without drafting.'
     >>> speedup_verdict(Speedup(1.02), 1.8, "one run each")
     'About as fast as without drafting (1.02×, one run each).'
     >>> speedup_verdict(Speedup(1.3, 0.9, 1.7), 1.8)

@@ -26,7 +26,7 @@ ORDER = {
         ["bench", "__main__"],
     ],
     "engine/models": [["tensors"], ["decoder"], ["heads"], ["onnx"], ["loader"]],
-    "engine/tools": [["spreadsheet"], ["exactness", "bench", "own_models"], ["servers", "training"], ["cli"]],
+    "engine/tools": [["exactness", "bench", "own_models"], ["servers", "training"], ["cli"]],
     "app": [
         ["server", "views"],
         ["form"],

@@ -49,7 +49,7 @@ SCREEN = re.compile(r"\b(press(?! Enter)|drag|dots?|dial|bars|slider|click|turn 
 RUN = re.compile(r"\b(this run|this pass|in round (one|two|\d+)|the rejected draft|all three|these \d+ rounds)\b")
 
 
-def asked(lesson: Lesson) -> list[tuple[str, str]]:
+def questions(lesson: Lesson) -> list[tuple[str, str]]:
     """What the class page shows before each question, and the question."""
     sheet = page(lesson.number, "class")
     items = re.split(r"<ol><li>|</ul></li><li>|</p></li><li>", sheet)[1:]
@@ -59,7 +59,7 @@ def asked(lesson: Lesson) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("lesson", lessons(), ids=lambda lesson: str(lesson.number))
 def test_a_class_page_asks_only_what_paper_shows(lesson):
-    found = asked(lesson)
+    found = questions(lesson)
     assert len(found) == len(lesson.quiz) + sum(bool(step.ask) for step in lesson.steps)
     for context, text in found:
         assert not SCREEN.search(context + text), text

@@ -17,8 +17,7 @@ class Linear:
 
 
 def fuse(weights, at: str, sizes: dict[str, int], width: int) -> Linear:
-    """Reads products of one input as one. ``sizes``: the rows of each by its name, without the layer's ``at`` before it
-    and `_proj` after it. Their biases too, if any of them has one."""
+    """Reads products of one input as one, with their biases. ``sizes``: rows by the name between ``at`` and `_proj`."""
     parts = [(f"{at}{name}_proj", rows) for name, rows in sizes.items()]
     weight = torch.cat([weights(f"{name}.weight", (rows, width)) for name, rows in parts])
     if not any(f"{name}.bias" in weights for name, _ in parts):

@@ -5,10 +5,10 @@ import io
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
+from engine.files import escape_formula
 from engine.tools.bench.metrics import ALL, summary, table
 from engine.tools.bench.sample import BASELINE, Sample
 from engine.tools.bench.winners import fastest
-from engine.tools.spreadsheet import escape_formula
 from engine.trace.noise import PLAIN, Speedup, ceiling, largest_share
 
 

@@ -29,8 +29,8 @@ from app.ui.widgets import SKIP
 from app.views import run_facts
 from app.views.token_csv import COLUMNS, tokens_csv
 from engine.errors import BadInput
+from engine.files import escape_formula
 from engine.runtime.engine import load_engine
-from engine.tools.spreadsheet import escape_formula
 from engine.trace.branch import config_of
 from engine.trace.trace import fold, load, to_json
 
