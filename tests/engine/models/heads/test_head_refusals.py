@@ -41,7 +41,7 @@ REFUSED = [  # kind, changed fields, changed tensors, sentence
     ("eagle", {"rope_scaling": {"rope_type": "yarn", "heat": 2}}, {}, "the setting 'heat', which is not known here"),
     ("eagle", {"layer_types": ["chunked_attention"]}, {}, "layer_types names 'chunked_attention'"),
     ("eagle", {"layer_types": ["sliding_attention"]}, {}, "but sliding_window is no number of tokens"),
-    ("eagle", {"num_aux_hidden_states": 2}, {}, "the number of states that it reads is not that of the layers"),
+    ("eagle", {"num_aux_hidden_states": 2}, {}, "it does not read as many states as it names layers"),
     ("eagle", {}, {"layers.0.embed_gate.weight": torch.zeros(1)}, "holds 'layers.0.embed_gate.weight', which no head"),
     ("eagle", {}, {"model.fc.weight": torch.zeros(1)}, "holds .* two names of one tensor; keep one"),
     ("eagle", {}, {"embed_tokens.weight": torch.zeros(7, E)}, r"embed_tokens\.weight .* is \(7, 64\)"),
