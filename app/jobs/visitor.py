@@ -10,13 +10,15 @@ from engine.trace.trace import Trace
 @dataclass(frozen=True)
 class Session:
     """``trace`` is the run on screen, partial if it was stopped; ``baseline`` is its plain run; ``repeats`` is as
-    in a `RecordedRun`; ``forced`` is the place and the token that were forced in the run of a branch that was kept.
+    in a `RecordedRun`; ``forced`` is the place and the token that were forced in the run of a branch that was kept;
+    ``is_recorded``: the run was measured earlier, not by this visitor.
     Frozen, kept in gr.State, and never shared between visitors."""
 
     trace: Trace | None = None
     baseline: Trace | None = None
     repeats: Mapping[str, Any] = field(default_factory=dict)
     forced: tuple[int, int] | None = None
+    is_recorded: bool = False
 
 
 def visitor_id(request) -> str:

@@ -39,7 +39,7 @@ class BranchHandlers(PressHandlers):
 
     def run(self, request: gr.Request, press: RunPress, session: Session) -> Iterator[str]:
         choice, newest = press.choice, press.newest(session)
-        newest = newest if newest.trace else Session(*load_recorded())
+        newest = newest if newest.trace else Session(*load_recorded(), is_recorded=True)
         if not press.is_waiting:
             yield player_feed.say("error", "Wait until the run has ended, then force a token.")
             return
@@ -80,7 +80,7 @@ class BranchHandlers(PressHandlers):
         press.take_result()
         kind, words, baseline = "quiet", "The branch is dropped; the run stays.", session.baseline
         if baseline and tiles.speedup(session.trace, baseline):
-            kind, verdict = conclusion(session.trace, baseline, **session.repeats)
+            kind, verdict = conclusion(session.trace, baseline, recorded=session.is_recorded, **session.repeats)
             words = f"The branch is dropped. {verdict}"
         return [player_feed.say(kind, words), replace(session, trace=replace(session.trace, branch=None))]
 

@@ -22,6 +22,7 @@ from app.ui.notice import keep_alive
 from app.ui.widgets import PRIVATE, QUIET, streams
 
 OFFER = "Run it in your browser"  # in the stage's head, where many runs go first
+IDEA = '<a class="sl-idea sl-button" href="#minute">60-second explanation</a>'  # there, beside a recorded run
 # The address of each run's trace, for “My report”: assets/web/lessons/report/report.js reads them.
 NOTE_TRACE = """file => {
   try {
@@ -44,7 +45,7 @@ def playground(service: Service, status: gr.HTML, shared: gr.HTML) -> tuple[gr.H
     text, run, stop, link = prompt_line(specs)
     quick = quick_row(service, specs, text)
     stage_first, charts_first = startup_run.opening()
-    stage = keep_alive(component("stage", stage_first, look="sl-stage", offer=tab_link.anchor(OFFER)))
+    stage = keep_alive(component("stage", stage_first, look="sl-stage", offer=tab_link.anchor(OFFER) + IDEA))
     controls = drawer(service, specs, quick)
     wire(service, controls, status)
     for prompt, button in example_buttons(controls):

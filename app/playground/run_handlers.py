@@ -114,7 +114,7 @@ class RunHandlers(PressHandlers):
         if newest.trace is None:
             return SKIP
         text = player_feed.complete(uuid.uuid4().hex, newest.trace)
-        return text + player_feed.numbers(newest.trace, newest.baseline, **newest.repeats)
+        return text + player_feed.numbers(newest.trace, newest.baseline, recorded=newest.is_recorded, **newest.repeats)
 
     def say_whose_run(self, prompt: str, press: RunPress, session: Session) -> str:
         """Says that the run on the stage is of another prompt than the one that an example has just filled in."""

@@ -17,8 +17,7 @@ from engine.trace.trace import Trace, load
 OPENING = ASSETS / "data" / "traces" / "opening.json"
 BASELINE = ASSETS / "data" / "traces" / "opening-baseline.json"
 SENTENCE = (
-    "A drafter guesses up to {} tokens. The model itself (the target) checks them in one pass, "
-    "up to the first it rejects."
+    "A drafter guesses up to {} tokens. The model (the target) checks them in one pass, up to the first it rejects."
 )
 
 

@@ -125,7 +125,7 @@ def read_session(paths: Sequence[str]) -> Session:
     (ours,) = (trace for trace in traces if trace is not plain[0])
     if _request(ours) != _request(plain[0]):
         raise BadInput("These two traces are not of the same request, so one is not the other's baseline.")
-    return Session(ours, plain[0])
+    return Session(ours, plain[0], is_recorded=True)
 
 
 def read_each(paths: Sequence[str]) -> list[Trace]:

@@ -28,7 +28,7 @@ STATUSES: dict[str, StatusRow] = {
     "rescued": StatusRow(True, True, True, "◎", "would fail alone; a later draft of its block passed"),
     "rejected": StatusRow(True, True, False, "✗", "a draft that failed its test"),
     "resampled": StatusRow(False, False, True, "↻", "drawn in place of a rejected draft"),
-    "bonus": StatusRow(False, False, True, "+", "one more after a fully accepted round"),
+    "bonus": StatusRow(False, False, True, "+", "one more, after guesses accepted to their end"),
     "discarded": StatusRow(True, False, False, "┊", "a draft that was not tested, or comes after the end of the text"),
     "plain": StatusRow(False, False, True, "", "made without a draft"),
     "closing": StatusRow(False, False, True, "·", "ends a round; the server does not say whether drafts were rejected"),

@@ -79,7 +79,7 @@ def test_tree_is_one_line_until_one_of_its_tokens_is_inspected(open_player):
     page = open_player(replace(whole, rounds=(first, after)))
     line, shown = page.locator(".sl-line").first, page.locator(".sl-line").first.locator(".sl-token:visible .sl-piece")
     assert shown.all_inner_texts() == ["a", "b", "d", "e", "f", "g", "z"], "in the order tried"
-    assert line.evaluate("node => getComputedStyle(node, '::after').content") == '"+ 1 untested"'
+    assert line.evaluate("node => getComputedStyle(node, '::after').content") == '"+ 1 discarded"'
     low = line.bounding_box()["height"]
     line.click(position={"x": 300, "y": 8})
     expect(line.locator(".sl-token:visible")).to_have_count(8)

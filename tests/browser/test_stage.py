@@ -309,7 +309,7 @@ def test_presented_type_grows_with_the_screen_and_fits(visit, width, height, lea
 COVERED = """() => {
   const stage = document.querySelector('#stage');
   const [rows, deck] = ['.sl-rows', '.sl-deck'].map(part => stage.querySelector(part).getBoundingClientRect());
-  const parts = [...stage.querySelectorAll('.sl-captions :is(p, button)')].filter(part => {
+  const parts = [...stage.querySelectorAll('.sl-captions p')].filter(part => {
     const { left, top, bottom } = part.getBoundingClientRect();
     const found = document.elementFromPoint(left + 20, (top + bottom) / 2);
     return part.checkVisibility() && (top < rows.top || bottom > deck.top || !part.contains(found));
@@ -323,7 +323,7 @@ def test_captions_of_the_first_visit_end_above_the_transport(visit, width, heigh
     page = visit(fresh=True, viewport={"width": width, "height": height})
     expect(page.locator("#stage .sl-captions p")).to_have_count(3)
     page.wait_for_function(f"({COVERED})().length === 0 && scrollY === 0")
-    page.get_by_role("button", name="Got it").click()
+    page.locator("#stage .sl-list .sl-rejected").last.click()
     expect(page.locator("#stage .sl-captions")).to_have_count(0)
 
 
@@ -336,7 +336,6 @@ UNDER_A_FINGER = """() => [...document.querySelectorAll('#stage :is(.sl-list .sl
 
 def test_a_finger_has_room_and_steps_through_a_round(visit):
     page = visit(fresh=True, **PHONE)
-    page.get_by_role("button", name="Got it").tap()
     page.wait_for_function(f"({UNDER_A_FINGER})().length === 0 && {OVERFLOW} <= 0")
     scrub, place = page.locator("#stage .sl-scrub"), page.locator("#stage .sl-place")
     page.locator("#stage [data-do=round-back]").tap()
@@ -348,13 +347,15 @@ def test_a_finger_has_room_and_steps_through_a_round(visit):
 
 
 @pytest.mark.parametrize(("width", "height"), [(390, 844), (1366, 768)])
-def test_captions_of_the_first_visit_lead_to_the_idea(visit, width, height):
+def test_recorded_run_leads_to_the_idea_also_once_it_was_played(visit, width, height):
     page = visit(fresh=True, viewport={"width": width, "height": height})
     expect(page.locator("#stage .sl-captions p")).to_have_count(3)
     page.wait_for_function(f"({COVERED})().length === 0")
     frame = page.locator("#stage .sl-rounds .sl-means-frame .sl-piece")
     assert frame.evaluate("node => getComputedStyle(node, '::after').content") == '" same place"'
-    page.get_by_role("button", name="The idea in sixty seconds").click()
+    page.locator("#stage .sl-rows").press("End")
+    expect(page.locator("#stage .sl-captions")).to_have_count(0)
+    page.get_by_role("link", name="60-second explanation").click()
     expect(page.locator("#sl-minute .sl-minute-go")).to_be_in_viewport()
 
 

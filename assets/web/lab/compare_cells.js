@@ -25,7 +25,7 @@ export function cellOfRound(column, index, shownTokens) {
   if (!chips) return cellOf();
   const isWide = round.parents && round.drafts > WIDE,
     line = make('span', `sl-line ${isWide ? 'sl-folded' : round.parents ? 'sl-tree' : ''}`, chips);
-  if (isWide) line.dataset.untested = `+ ${round.drafts - round.tested} untested`;
+  if (isWide) line.dataset.untested = `+ ${round.drafts - round.tested} discarded`;
   return round.by ? cellOf(makeDrafterTag(round), line) : cellOf(line);
 }
 

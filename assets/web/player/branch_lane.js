@@ -36,10 +36,12 @@ export function makeBranchLane(root, { timeline, branch, playback, rows, outputs
 
   function end() {
     if (!branch.on) return;
+    const { from } = branch;
     inspection.unlock();
     branch.clear();
     rebuild();
     rows.focus();
+    rows.scrollTo(from);
   }
 
   function showHeads() {

@@ -1,5 +1,5 @@
 // Points at an accepted, a rejected and a resampled token of the recorded run, until the visitor runs something.
-import { closest, make, makeButton } from '../lib/dom.js';
+import { closest, make } from '../lib/dom.js';
 import { STATUSES } from '../lib/statuses.js';
 import { readText, storeText } from '../lib/storage.js';
 
@@ -30,29 +30,15 @@ export function endCaptions(root) {
 
 // ``row``: the element of the round's row, below which they stand and whose width they fit. They go as its tokens
 // scroll out of sight, and when the reader inspects one.
-export function showCaptions(root, row, ended) {
-  const box = make(
-    'div',
-    'sl-captions',
-    [
-      make('div', 'sl-captions-buttons', [
-        document.getElementById('lessons-tab-button') && // a saved run has no lessons
-          makeButton('The idea in sixty seconds', () => (location.hash = '#minute')),
-        makeButton('Got it', () => {
-          endCaptions(root);
-          ended();
-        }),
-      ]),
-    ],
-    { role: 'note' },
-  );
+export function showCaptions(root, row) {
+  const box = make('div', 'sl-captions', '', { role: 'note' });
   let width = 0;
   function draw() {
     if (row.clientWidth === width) return;
     width = row.clientWidth;
     const lines = captionNodes(row);
-    box.replaceChildren(...lines, box.lastChild);
-    for (const line of lines) fit(line, box.getBoundingClientRect().right - 6);
+    box.replaceChildren(...lines);
+    fit(lines, box.getBoundingClientRect().right - 6);
   }
   row.append(box);
   draw();
@@ -100,7 +86,9 @@ function captionNodes(row) {
     );
 }
 
-// Without room a caption begins at the left and has no leader; its mark is the token's.
-function fit(line, right) {
-  line.toggleAttribute('data-moved', line.getBoundingClientRect().right > right);
+// Without room for one of them all begin at the left, in the order of the tokens, and have no leaders; their marks are
+// the tokens'.
+function fit(lines, right) {
+  const isCut = lines.some(line => line.getBoundingClientRect().right > right);
+  for (const line of lines) line.toggleAttribute('data-moved', isCut);
 }

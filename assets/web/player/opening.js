@@ -30,11 +30,7 @@ export function makeOpening(root, { timeline, playback, rows, labels }) {
   /** @param {Round} round */
   function explain(round) {
     const row = rows.nodeOf(round.tokens[0])?.closest('.sl-row');
-    if (row)
-      showCaptions(root, row, () => {
-        rows.focus();
-        rows.follow();
-      });
+    if (row) showCaptions(root, row);
   }
 
   function begin() {

@@ -12,7 +12,7 @@ import { makeDrafterTag, makeTokenChip, setStatus } from './token_chip.js';
 // What a folded tree does not show.
 function untestedWords({ drafts, tested, forbidden }) {
   const untested = drafts - tested,
-    words = [untested && `${untested} untested`, forbidden.length && `${forbidden.length} forbidden`].filter(Boolean);
+    words = [untested && `${untested} discarded`, forbidden.length && `${forbidden.length} forbidden`].filter(Boolean);
   return words.length ? `+ ${words.join(', ')}` : '';
 }
 

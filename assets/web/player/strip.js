@@ -46,6 +46,7 @@ export function makeStrip(box, timeline, measureAlone = null) {
     box.hidden = false;
     closest(box, '.sl-player').dataset.strip = '';
     [plain, isMeasuring, note] = [line.plain || null, line.measuring, line.note || ''];
+    closest(box, '.sl-player').toggleAttribute('data-measuring', Boolean(isMeasuring));
     tiles.grammar.hidden = !line.tiles.grammar; // of runs with a constraint
     for (const [name, [number, words]] of Object.entries(line.tiles)) {
       setText(tiles[name].querySelector('.sl-number'), number);

@@ -14,13 +14,14 @@ function warp(id, p, { top, rest }, power) {
   return whole ? Math.min(1, p ** power / whole) : 0;
 }
 
-// The share of the tested guesses that hold at another temperature, each against its own u; at the run's own it is α.
-// null without their odds, or where u < min(1, p/q) is not what decided: in blocks, trees and typical acceptance.
+// The share of the guesses tried first at their place that hold at another temperature, each against its own u; in
+// chains at the run's own that is α. null without their odds, or where u < min(1, p/q) is not what decided: in blocks and
+// typical acceptance.
 export function heldAt(rounds, from, to) {
   const power = to > 0 ? from / to : Infinity,
-    tested = rounds.flatMap(round => round.tokens).filter(isTested);
-  const isOwn = ({ p, p_top, u, h, threshold, sibling }) =>
-    p !== undefined && p_top && u !== undefined && h === undefined && threshold === undefined && !sibling;
+    tested = rounds.flatMap(round => round.tokens).filter(token => isTested(token) && !token.sibling);
+  const isOwn = ({ p, p_top, u, h, threshold }) =>
+    p !== undefined && p_top && u !== undefined && h === undefined && threshold === undefined;
   if (!tested.length || !tested.every(isOwn)) return null;
   const held = tested.filter(token => {
     const p = warp(token.id, token.p, token.p_top, power);
@@ -73,16 +74,20 @@ export function makeWhatIf(box, about) {
     if (!from) return 'This run was greedy: its trace holds no odds for another temperature. Press Run to see one.';
     const now = heldAt(rounds, from, from),
       then = heldAt(rounds, from, value);
-    if (now === null) return '';
+    if (now === null) return 'This run’s rule doesn’t compare each u with p/q, so only a new run can tell. Press Run.';
+    const guesses = rounds.some(round => round.parents) ? 'first guesses for a place' : 'tested guesses';
     const against = then === now ? ', as many as now' : ` instead of ${wholePercent(now)}`;
-    return `At temperature ${value}: ${wholePercent(then)} of the tested guesses would be accepted${against} (by this run's own p, q and u).`;
+    return `At temperature ${value}: ${wholePercent(then)} of the ${guesses} would be accepted${against} (by this run's own p, q and u).`;
   }
 
   function gamma(value) {
     const { rounds, costs, isServed } = about(),
       found = value > 0 ? withLength(rounds, value, costs) : null;
     if (value === 0) return 'γ = 0 is plain decoding: 1 token per pass, 1.00×.';
-    if (!found) return '';
+    if (!found)
+      return isServed
+        ? ''
+        : 'This run guessed several words for a place, so γ alone predicts nothing. Press Run to see.';
     const speed = found.speedup ? `, ${found.speedup.toFixed(2)}×` : '';
     return `γ = ${value}: about ${found.tokens.toFixed(1)} tokens per pass${speed} (predicted from this run's guesses).${isServed ? '' : ' Press Run to measure it.'}`;
   }
@@ -104,6 +109,9 @@ export function makeWhatIf(box, about) {
     setText(box, control.id === 'gamma' ? gamma(value) : temperature(value));
     box.hidden = !box.textContent;
     hideLater();
+  });
+  document.addEventListener('pointerdown', event => {
+    if (!closest(event.target, '#drawer, #gamma, #temperature')) hide();
   });
   function hide() {
     box.hidden = true;

@@ -72,7 +72,7 @@ def test_the_files_hold_the_branch(branches, session, tmp_path):
     assert from_json(to_json(whole)) == whole
     for name, trace in (("run", whole), ("plain", session.baseline)):
         (tmp_path / name).write_text(to_json(trace))
-    assert read_session([tmp_path / "run", tmp_path / "plain"]) == replace(session, trace=whole), "with its baseline"
+    assert read_session([tmp_path / "run", tmp_path / "plain"]) == replace(session, trace=whole, is_recorded=True)
     rows = list(csv.DictReader(io.StringIO(tokens_csv(whole))))
     own, other = ([row for row in rows if row["lane"] == lane] for lane in ("run", "branch"))
     assert len(own) == sum(len(each.tokens) for each in whole.rounds)
@@ -103,6 +103,14 @@ def test_keep_makes_it_the_run_and_drop_takes_it_away(branches, session):
     assert from_json(to_json(again)) == again
     press = RunPress()
     assert branches.keep(press, Session()) == branches.drop(press, Session()) == [SKIP, SKIP]
+
+
+def test_dropping_a_branch_of_the_opening_run_claims_no_measurement(branches, session, monkeypatch):
+    monkeypatch.setattr("app.playground.branch_handlers.load_recorded", lambda: (session.trace, session.baseline))
+    press = RunPress()
+    fork(branches, press, Session())
+    stage, _ = branches.drop(press, press.session)
+    assert "measured then" in status_of(stage)["text"] and "just now" not in status_of(stage)["text"]
 
 
 def test_what_names_no_token_is_nothing():

@@ -109,7 +109,7 @@ def test_what_is_written_is_read_back_as_it_was(session, exports):
     with open(written.table, encoding="utf-8-sig", newline="") as table:
         assert len(list(csv.reader(table))) == 1 + sum(len(event.tokens) for event in session.trace.rounds)
     for order in ((written.trace, written.baseline), (written.baseline, written.trace)):
-        assert read_session(order) == session
+        assert read_session(order) == replace(session, is_recorded=True)
     assert read_session([written.trace]) == Session(session.trace)
     started = replace(session.trace.started, at="2026-11-21T10:43:34+00:00")
     name = Path(exports.write(Session(replace(session.trace, started=started)), html_export.page).trace).name
@@ -179,14 +179,14 @@ def test_a_saved_run_opens_with_its_baseline_for_every_method(real_folder, tmp_p
         config = request("smollm2-135m", method, gamma="auto", max_new_tokens=4)
         run, baseline = (fold(engine.run(each)) for each in (config, config.baseline()))
         paths = [file(tmp_path, to_json(trace), f"{i}.json") for i, trace in enumerate((baseline, run))]
-        assert read_session(paths) == Session(run, baseline), method
+        assert read_session(paths) == Session(run, baseline, is_recorded=True), method
 
 
 def test_a_run_that_drafted_nothing_opens_with_its_baseline(tmp_path):
     plain = recorded("none", 0)
     idle = replace(plain, started=replace(plain.started, config=plain.started.config | {"method": "auto"}))
     paths = [file(tmp_path, to_json(trace), f"{i}.json") for i, trace in enumerate((plain, idle))]
-    assert read_session(paths) == Session(idle, plain)
+    assert read_session(paths) == Session(idle, plain, is_recorded=True)
     moved = replace(idle, started=replace(idle.started, weights={"target": "another"}))
     with pytest.raises(BadInput, match="not of the same request"):
         read_session([paths[0], file(tmp_path, to_json(moved), "moved.json")])
@@ -200,8 +200,9 @@ def page() -> Results:
 def test_a_brought_trace_is_shown_as_recorded_and_not_kept(page, session, tmp_path):
     paths = [file(tmp_path, to_json(session.trace), "a.json"), file(tmp_path, to_json(session.baseline), "b.json")]
     screen = page.bring(paths, VISITOR)
-    assert screen.session == session
-    assert page.bring(paths, OTHER_VISITOR).session == session, "equal uploads have one path, and nobody takes it away"
+    assert screen.session == replace(session, is_recorded=True)
+    again = page.bring(paths, OTHER_VISITOR).session
+    assert again == screen.session, "equal uploads have one path, and nobody takes it away"
     assert "Opened from a file" in status_of(screen.stage)["text"]
     assert line(screen.stage, "numbers")["tiles"]["speedup"][0].endswith("×")
     kinds = [json.loads(line)["type"] for line in screen.stage.splitlines()]
