@@ -161,8 +161,8 @@ class Experiment:
         """Says that the result is recorded, when and where, and its verdict."""
         models = f" with {self.service.offer.titles.get(recorded.pair, recorded.pair)}" if recorded.pair else ""
         where = ", ".join(filter(None, (recorded.device, recorded.precision)))
-        words = f"Recorded on {recorded.day}{models}{f' on {where}' if where else ''}."
-        return f"{words} {self.view.verdict(recorded.result)}".rstrip()
+        words = f"Recorded on {recorded.day}{models}{f' on {where}' if where else ''}"
+        return f"{words}, with settings of its own, not the form's. {self.view.verdict(recorded.result)}".rstrip()
 
     def draw(self, result, values: Sequence = ()) -> Any:
         """Returns the outputs that show a result. ``values``: the inputs' values, none for the recorded one."""

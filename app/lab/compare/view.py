@@ -228,9 +228,10 @@ def table(runs: Sequence[Column]) -> str:
         ])  # fmt: skip
     if not rows:
         return empty()
-    heads = ("Run", "Temperature", "Tokens", "Tokens/s", "Speedup", "Target passes", "τ", "α", "Text")
+    heads = ("Run", "Temperature", "Tokens", "Tokens/s", "Speedup", "Target passes", "τ, tokens per pass",
+             "α, share accepted", "Text")  # fmt: skip
     note = "" if baseline(runs) is not None else "; without a plain run there is no speedup"
-    return sheet(f"The runs side by side, one measurement each{note}", heads, rows)
+    return sheet(f"The runs side by side, one measurement each; ★ wrote the most tokens per second{note}", heads, rows)
 
 
 def conclusion(runs: Sequence[Column], recorded: str = "") -> tuple[str, str]:

@@ -28,18 +28,23 @@ from engine.trace.events import Progress
 
 LEAD = """<p class="sl-lab-lead">Speculative decoding promises the target's own distribution. Test it here. Every way
 a text can begin has an exact probability, computed from the target alone. Many runs, each with its own seed, are then
-counted against it.</p>
-<dl class="sl-lossless-words">
-<dt>Distance</dt><dd>half the sum of all gaps between seen and exact shares: 0 when all agree, 1 when nothing does.</dd>
-<dt>p-value</dt><dd>how often a correct engine would differ at least so much by chance (χ², the sum of squared gaps).
-Under 0.001 the output is called wrong. A correct engine fails this test once in 1,000 times.</dd>
+counted against it.</p>"""
+WORDS = """<dl class="sl-lossless-words">
 <dt>α</dt><dd>the share of tested drafts that were accepted. A wrong rule can raise it, so a faster engine proves
 nothing.</dd>
+<dt>Distance</dt><dd>half the sum of all gaps between seen and exact shares: 0 when all agree, 1 when nothing does.</dd>
+<dt>A lossless engine shows</dt><dd>the distances that chance alone gives to 95 of 100 lossless engines: the grey box of
+the chart.</dd>
+<dt>χ²</dt><dd>the sum of all squared gaps, each divided by what chance allows. Chance alone gives about as much as the
+degrees in brackets.</dd>
+<dt>p-value</dt><dd>how often chance alone would give a lossless engine so large a χ². Under 0.001 the output is called
+wrong, so a lossless engine fails once in 1,000 times.</dd>
 </dl>"""
 BREAK = """<h3 class="sl-lossless-break">Break it</h3>
 <p class="sl-lab-lead">Press a button to test one rule with the settings below. It adds a row to the table; the first
-one replaces the recorded rows. Watch α. The last button has a toy write JSON under a grammar, which wrong masks
-break.</p>"""
+one replaces the recorded rows. Watch the distance, then α: in the recorded rows, favourites tested as draws accept
+every draft and are the furthest off. Replacement from p leaves α nearly where it was; only the distance gives it away.
+The last button has a toy write JSON under a grammar, which wrong masks break.</p>"""
 HIDING = """<p class="sl-lab-lead">Two bugs do not show up with the default settings. These buttons load settings that
 reveal them, and test the correct rule first.</p>"""
 NO_MODELS = "This page is shared and tests no real pair; the toy below needs no model."
@@ -112,6 +117,7 @@ class Distribution(Experiment):
                 revealing = {rule: small(rule, view.BUTTONS[rule]) for rule in REVEALING}
         page.notices("" if self.service.runs.offers_experiments else notice("quiet", NO_MODELS))
         page.show("rules")
+        page.html(WORDS)
         page.charts(view.CHARTS)
         page.show("outcomes")
         page.files()

@@ -41,6 +41,7 @@ VERDICTS = {
     "wrong": "not the target's distribution",
     "open": "cannot tell",
 }
+READING = "Each mark is a rule. Further right: further from the target. Higher: more drafts are accepted."
 HIDDEN = " These settings hide the mistake, or it needs more runs to show. Such bugs survive that way."
 LARGER = 0.01  # how much α must rise to be called higher; less is luck
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -94,8 +95,8 @@ def _law(report: RuleReport) -> Figure:
 
 def _law_note(report: RuleReport, outcomes: Sequence[Outcome]) -> str:
     possible, impossible = sum(mass > 0 for mass in report.result.law.values()), len(report.impossible)
-    note = "Diamonds: the target's own probabilities, computed exactly. Whiskers: 95 % of a lossless engine's shares "
-    note += f"with {quantity(report.result.runs, 'run')}."
+    note = "Bars: how often each came. Diamonds: the target's own probabilities, computed exactly. Whiskers: 95 % of a "
+    note += f"lossless engine's shares with {quantity(report.result.runs, 'run')}."
     if impossible:
         drawn = sum(report.mass(outcome) <= 0 for outcome in outcomes)
         first = "The first bar is" if impossible == 1 else f"The first {drawn} bars are"
@@ -119,7 +120,7 @@ def _distance(result: RuleTestResult) -> Figure:
     layout = axes("distance, 0 to 1", "", showlegend=False, shapes=[band])
     layout["xaxis"] |= {"range": [0, short(1.25 * max(at, high))]}
     where = "inside" if low <= at <= high else "above" if at > high else "below"
-    note = f"Distance {at:.4f}, {where} the grey box. The box, {low:.4f} to {high:.4f}, holds "
+    note = f"Distance {at:.4f}, {where} the grey box. The box, {low:.4f} to {high:.4f}, is the noise: it holds "
     note += f"95 % of lossless engines with {quantity(result.runs, 'run')}. A sample is never exactly its law."
     return Figure([bar], layout, note)
 
@@ -152,11 +153,11 @@ def _rules_note(results: Tested) -> str:
     wrong = {rule: each.result for rule, each in results.items() if each.result.verdict == "wrong"}
     tempting = [rule for rule, result in wrong.items() if (result.alpha or 0) > right + LARGER]
     if not tempting:
-        return "Further right: further from the target. Higher: more drafts are accepted."
+        return READING
     accept = "rule accepts" if len(tempting) == 1 else "rules accept"
     return (
-        f"{len(tempting)} wrong {accept} more drafts than the right one (α = {right:.3f}). Acceptance or speed alone "
-        f"would call that an improvement: {_quotes(tempting)}."
+        f"{READING} {len(tempting)} wrong {accept} more drafts than the right one (α = {right:.3f}). Acceptance or "
+        f"speed alone would call that an improvement: {_quotes(tempting)}."
     )
 
 

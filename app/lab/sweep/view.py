@@ -81,7 +81,7 @@ def draw_heat_map(cells: Sequence[Cell]) -> Figure:
         "hovertemplate": "%{y} on %{x}: %{z:.2f}× plain decoding<extra></extra>",
     }  # fmt: skip
     layout = {"yaxis": {"autorange": "reversed"}, "xaxis": {"side": "top"}}
-    note = "1.00 is plain decoding: blue is faster, orange slower. ≈ may be either."
+    note = "How many times as fast as plain decoding: above 1 (blue) faster, below (orange) slower. ≈ may be either."
     return Figure([chart], layout, note + _doubts(cells))
 
 
@@ -109,7 +109,7 @@ def draw_lengths(cells: Sequence[Cell]) -> Figure:
     layout = axes("draft length γ", "× plain decoding", shapes=[level(1.0)])
     layout["xaxis"] |= {"type": "category", "categoryorder": "array", "categoryarray": order}
     turns = max(cell.turns for cell in overall)
-    note = f"All texts together, {turns} turns; the whiskers hold the true ratio 95 times in 100."
+    note = f"Marks: a setting on all texts, {turns} turns; the whiskers hold the true ratio 95 times in 100."
     return Figure(data, layout, f"{note if turns > 1 else 'One turn so far: no interval yet.'} Dashed: plain decoding.")
 
 

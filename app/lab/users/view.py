@@ -139,7 +139,7 @@ def draw_gains(rows: Mapping[str, Rows], methods: Sequence[str]) -> Figure:
     if not data:
         return Figure(note="Choose a method to compare with plain decoding." if not methods else WAITING.note)
     every = [row for each in rows.values() for row in each]
-    note = "Below the dashed line the same users get more without drafting."
+    note = "Whiskers hold the true ratio 95 times in 100. Below the dashed line, users get more without drafting."
     note += f"{' Dotted: after a long text.' if LONG in contexts else ''}{_doubts(every)}"
     return Figure(data, figures.users_axes(_users(every), "× plain decoding", shapes=[level(1.0)]), note)
 
@@ -202,8 +202,8 @@ def table(rows: Rows, methods: Sequence[str], context: str) -> str:
         ]
         for row in sorted(rows, key=lambda row: (row.users, order.index(row.method)))
     ]  # fmt: skip
-    heads = ("users", "method", "tokens/s of all", "predicted", "of each", "× plain", "drafted a round", "α",
-             "of all, with prompts")  # fmt: skip
+    heads = ("users", "method", "tokens/s of all", "predicted", "of each", "× plain", "drafted a round",
+             "α, share accepted", "of all, with prompts")  # fmt: skip
     return sheet(f"{CONTEXTS[context]}; ★ is certainly the fastest with as many users", heads, cells)
 
 

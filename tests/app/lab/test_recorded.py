@@ -12,12 +12,13 @@ from lab_pages import VISITOR, WorkingWorker, notice_of, short_form
 from app.jobs.service import Service
 from app.lab import __main__ as recorder
 from app.lab.experiment import PageState
-from app.lab.page import EXPERIMENTS, lab
+from app.lab.page import EXPERIMENTS, QUESTIONS, lab
 from app.lab.recorded import FOLDER, Recorded
 from app.server.limits import Limits
 from app.ui.widgets import SKIP
 from app.views.notice import notice
 from engine.errors import QueueFull
+from lessons.schema import LABS
 
 WRONG = {  # a value that each form refuses
     "theory": {"gammas": None}, "sweep": {"methods": None}, "compare": {"pair": None}, "distribution": {"method": None},
@@ -46,6 +47,7 @@ def test_tab_opens_on_what_is_recorded_with_its_mark(name, limits):
     opening = opened(name, **limits).opening()
     mark = json.loads(opening.mark)
     assert mark["kind"] == "recorded" and mark["text"].startswith("Recorded on ") and " 20" in mark["text"]
+    assert "with settings of its own, not the form's." in mark["text"]
     assert len(mark["text"].split(". ")) >= 2, "a verdict"
     for part, value in opening._asdict().items():
         assert part == "notice" or (value and value is not SKIP), f"{part} is drawn"
@@ -190,3 +192,9 @@ def test_the_day_is_written_out():
     assert Recorded(None, "2026-11-26T00:48:00Z").day == "26 November 2026"
     recorded = Recorded.from_file(None, {"saved": "2026-01-02T03:04:05Z", "pair": "a", "device": None})
     assert (recorded.day, recorded.pair, recorded.device) == ("2 January 2026", "a", "")
+
+
+def test_each_tab_says_in_a_line_whom_it_is_for():
+    assert [*QUESTIONS] == [*LABS] == [*EXPERIMENTS]
+    for question, audience in QUESTIONS.values():
+        assert question.endswith("?") and audience.startswith("For ") and len(audience.split()) <= 30
