@@ -400,3 +400,35 @@ def test_coach_hides_nothing_on_a_phone_and_no_lab_tab_is_in_a_menu(at_step):
     expect(page.locator("#lossless-json")).to_be_visible()
     for title in LABS.values():
         expect(page.locator("#lab-tabs").get_by_role("tab", name=title, exact=True)).to_be_visible()
+
+
+@pytest.mark.parametrize(("width", "height"), [(1366, 768), (390, 844), (360, 640)])
+def test_tabs_are_in_sight_when_a_page_opens_by_link_next_or_back(visit, width, height):
+    page = visit("#minute", viewport={"width": width, "height": height}, reduced_motion="reduce")
+    tab = page.locator("#lessons-tab-button:visible")
+
+    def leave_top() -> None:
+        page.evaluate("scrollTo(0, document.body.scrollHeight)")
+
+    def opens(hash: str, shown: str) -> None:
+        leave_top()
+        page.evaluate("hash => { location.hash = hash; }", hash)
+        expect(page.locator(shown)).to_be_visible()
+        expect(tab).to_be_in_viewport(ratio=1)
+
+    expect(page.locator(".sl-minute-go")).to_be_visible()
+    expect(tab).to_be_in_viewport(ratio=1)
+    opens("#rule", "#sl-rule-title")
+    opens("#practice-417-tie", ".sl-practice-open .sl-options")
+    opens("#practice-417-cache", ".sl-practice-open form")
+    expect(page.locator(".sl-practice-open h3")).to_be_in_viewport(ratio=1)
+    opens("#lesson-memory_wall", "#sl-lesson-title")
+    for name in ("Next", "Skip", "Back"):
+        leave_top()
+        page.locator(".sl-lesson-nav").get_by_role("button", name=name).click()
+        expect(tab).to_be_in_viewport(ratio=1)
+    leave_top()
+    page.go_back()
+    expect(page.locator(".sl-practice-open form")).to_be_visible()
+    expect(tab).to_be_in_viewport(ratio=1)
+    opens("#lessons", ".sl-lesson-cards >> nth=0")

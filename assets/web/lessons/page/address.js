@@ -51,7 +51,6 @@ export function makeAddress(element, { isHere, current, open, list, practise, wr
     if (location.hash === '#minute') {
       list();
       element.querySelector('#sl-minute').open = true;
-      element.querySelector('#sl-minute').scrollIntoView();
       return true;
     }
     if (location.hash === '#rule') {
@@ -77,7 +76,7 @@ export function makeAddress(element, { isHere, current, open, list, practise, wr
     location.hash = link.hash;
   });
   window.addEventListener('popstate', () => {
-    if (isHere()) openNamed();
+    if (isHere()) requestAnimationFrame(openNamed); // Back first restores how far the window was scrolled
   });
   // The address names the lesson only while its tab is open, because the playground has an address of its own.
   document.addEventListener(

@@ -99,7 +99,7 @@ export function mount({ element, props, trigger }) {
     if (game >= 0) page.steps[game].settings.text = text;
     go(game >= 0 ? game : over ? 0 : left); // a finished lesson begins again
     find('#sl-lesson-title').focus({ preventScroll: true });
-    find('.sl-lesson-open').scrollIntoView({ block: 'start' }); // text and run need the full height
+    settleView();
   }
 
   // ── one step; the quiz comes after the last ──
@@ -216,11 +216,8 @@ export function mount({ element, props, trigger }) {
     go(at - 1);
     settleView();
   }
-  // On a phone the text begins far above the buttons.
-  function settleView() {
-    if (find('#sl-lesson-title').getBoundingClientRect().top < 0)
-      find('.sl-lesson-page').scrollIntoView({ block: 'start' });
-  }
+  // The text and the page's tabs come into sight: on a phone they're far above the buttons.
+  const settleView = () => find('.sl-lesson-page').scrollIntoView();
 
   function live() {
     const step = page.steps[at];

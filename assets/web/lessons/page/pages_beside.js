@@ -30,13 +30,10 @@ export function makePagesBeside(element, { value, markup, progress, leave, opene
     idea.hide();
     ownRule.hide();
   }
-  // Returns whether that page was open before.
   function open(name) {
-    const wasOpen = frame.dataset.open === name;
     leave();
     hide();
     frame.dataset.open = name;
-    return wasOpen;
   }
   const drawList = () => drawLessonList(find('.sl-lesson-parts'), value.lessons, progress);
 
@@ -44,26 +41,26 @@ export function makePagesBeside(element, { value, markup, progress, leave, opene
     hide,
     hash: () => hashes[frame.dataset.open](),
     list() {
-      const wasOpen = open('list');
+      open('list');
       idea.show(progress.isEmpty());
       drawList();
       opened();
-      if (!wasOpen) find('#sl-lesson-list-title').scrollIntoView({ block: 'nearest' });
+      scrollTo(0, 0);
     },
     /** @param {number} seed @param {string} [name] */
     practise(seed, name) {
-      const wasOpen = open('practice');
+      open('practice');
       exercises.show(seed, name);
       opened();
       exercises.focus();
-      if (!wasOpen) find('.sl-practice').scrollIntoView({ block: 'start' });
+      find('.sl-practice').scrollIntoView();
     },
     writeRule() {
       open('rule');
       ownRule.show();
       opened();
       find('#sl-rule-title').focus({ preventScroll: true });
-      find('.sl-rule-page').scrollIntoView({ block: 'start' });
+      find('.sl-rule-page').scrollIntoView();
     },
     // The exercises that a lesson teaches, as links for its end.
     waysFrom(slug) {

@@ -64,6 +64,8 @@ export function mountPractice(box, { kinds, words, hasKey }, markup, sheet) {
         ]);
       }),
     );
+    const current = list.querySelector('[aria-current]');
+    list.scrollLeft = current.offsetLeft - list.offsetLeft - list.clientWidth / 2; // a phone has them in one row
   }
   function redraw() {
     drawBar();
