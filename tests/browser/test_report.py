@@ -105,3 +105,18 @@ def test_runs_of_this_page_are_in_the_report_without_a_file(visit):
     box.get_by_role("button", name="Leave out").first.click()
     (left,) = json.loads(save_by_button(page, "Save it as data (JSON)"))["runs"]
     assert left["prompt"] == "A second one" and left["trace"] == traces[1]
+
+
+def test_an_answer_that_was_chosen_is_reported_in_its_words(open_offline, site):
+    page = open_offline(site, several=True)
+    page.evaluate("location.hash = '#practice-417-tie'")
+    options = page.locator(".sl-practice-open .sl-option")
+    expect(options).to_have_count(2)
+    chosen = options.nth(1).inner_text()
+    options.nth(1).click()
+    expect(page.locator(".sl-practice-open .sl-reply")).not_to_be_empty()
+    page.get_by_role("button", name="All lessons").click()
+    page.locator(".sl-own-report > summary").click()
+    (answers,) = json.loads(kept(page, "Save it as data (JSON)"))["sets"]
+    assert answers["answers"]["tie"]["text"] == chosen
+    assert chosen in kept(page, "Save my report (HTML)")

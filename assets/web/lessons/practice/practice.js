@@ -159,7 +159,7 @@ function exerciseNodes(exercise, { seed, progress, markup, redraw, next }) {
       delete reply.dataset.right;
       return;
     }
-    progress.check(seed, name, text, verdict.isRight);
+    progress.check(seed, name, kind.options.length ? answerText({ kind, answer: text }) : text, verdict.isRight);
     if (verdict.isRight) return finish();
     reply.dataset.right = 'false';
     reply.replaceChildren(make('strong', '', 'Not yet. '), say('span', verdict.says));
@@ -229,9 +229,9 @@ function makeField(exercise, { text, end }, check, keep) {
 }
 
 function makeChoice({ kind, answer }, now, check) {
-  const buttons = kind.options.map((line, index) =>
+  const buttons = kind.options.map((_, index) =>
     makeButton(
-      line.map(([, text]) => text).join(''),
+      answerText({ kind, answer: index }),
       () => {
         if (buttons[index].getAttribute('aria-disabled') !== 'true') check(String(index));
       },
