@@ -41,14 +41,15 @@ def page(minute: Minute, trace: Trace, wrong: Trace, words: Mapping[str, str]) -
 
 def document_of(page: Mapping[str, Any], lessons: str) -> str:
     """Returns the page alone as the text of an HTML file. ``page``: as `page` renders it; ``lessons``: their address,
-    for a reader outside a frame."""
+    for a reader outside a frame. From a frame no line leads to a lesson."""
     title = escape(page["title"])
     body = (
         f'<main id="minute"><section class="sl-minute"><h1>{title}</h1><div></div></section>'
         '<div class="sl-define" role="tooltip" id="sl-define" hidden></div></main>'
         "<noscript><p>This page plays a recorded run with JavaScript, which is switched off here.</p></noscript>"
     )
-    values = {"minute": encode({**page, "lessons": lessons})}
+    lines = {name: [["text", each[1]] if each[0] == "lesson" else each for each in page[name]] for name in LINES}
+    values = {"minute": encode({**page, **lines, "lessons": lessons})}
     return document(page["title"], body, STYLES, "offline/minute.js", {"values": values})
 
 

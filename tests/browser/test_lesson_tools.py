@@ -200,6 +200,11 @@ def test_a_finished_game_can_be_sent_and_its_link_opens_the_same_text(at_tool):
 def test_a_device_is_kept_between_calculators(at_tool):
     page = at_tool("memory_wall", "The ceiling")
     lists = lambda label: page.locator(".sl-figure-box").get_by_label(label)  # noqa: E731
+    lists("Device").select_option(label="The machine of this run, measured")
+    lists("Model").select_option(label="Qwen3 8B")
+    expect(result(page)).to_contain_text("slower than most people read")
+    lists("Model").select_option(label="SmolLM2 135M")
+    expect(result(page)).to_contain_text("as fast as most people read, or faster")
     lists("Device").select_option(label="H200: 141 GB at 4,800 GB/s")
     lists("Model").select_option(label="Qwen3 8B")
     lists("Precision").select_option(label="4-bit, half a byte")
@@ -265,7 +270,7 @@ def test_two_answers_part_at_the_token_that_is_pressed(at_tool):
 
 @pytest.mark.slow
 def test_json_is_written_pass_by_pass_and_each_mistake_breaks_it(at_tool):
-    page = at_tool("json_and_tools", "One mask for each row")
+    page = at_tool("json_and_tools", "How many masks?")
     rules = page.locator(".sl-figure-box .sl-pick option").all_inner_texts()
     for rule in rules:
         chosen(page).select_option(label=rule)

@@ -6,8 +6,9 @@ import pytest
 from page_actions import OVERFLOW, open_lesson, wait_until_above
 from playwright.sync_api import Locator, Page, expect
 
+from engine.trace.trace import load
 from lessons.loader import lessons
-from lessons.schema import LABS, PARTS
+from lessons.schema import LABS, PARTS, TRACES
 
 pytestmark = pytest.mark.browser
 
@@ -221,6 +222,8 @@ def test_lesson_0_is_given_to_a_class_by_keyboard(visit):
     result = page.locator(".sl-figure-box .sl-result")
     expect(result).to_contain_text("times as fast")
     assert float(result.get_attribute("data-ratio")) > 2
+    clock = load(TRACES / "rewrite_ngram.json").finished.extra["speedup"]["median"]
+    expect(result).to_contain_text(f"{clock:.2f} times as fast: in 16 passes instead of 54")  # as step five says
     expect(dark).to_have_count(0)
     expect(page.locator(".sl-figure-box")).to_be_in_viewport(ratio=1)
     page.keyboard.press("n")
@@ -284,7 +287,7 @@ def test_the_answer_comes_into_sight_and_the_run_stays_beside_it(at_step):
 @pytest.mark.slow
 def test_formulas_words_and_lists_of_a_step_can_be_seen_and_heard(at_step):
     page = at_step("acceptance_tau_speedup")
-    page.locator(".sl-dot").nth(3).click()
+    page.locator(".sl-dot").nth(2).click()
     formula = page.locator(".sl-lesson-body .sl-math").first
     expect(formula).to_have_attribute("aria-label", "(1 − α^(γ+1)) ÷ (1 − α)")
     wait_until_above(formula.locator(".sl-over > span").first, formula.locator(".sl-over > span").last)

@@ -149,6 +149,7 @@ def test_blocks_and_keys_fill_the_holes_and_a_reload_keeps_them(at_tool):
     expect(box.locator(".sl-result")).to_contain_text(
         re.compile(r"In 10,000 rounds of another pair, “\w+ \w+ \w+” came")
     )
+    expect(box.locator(".sl-result")).to_contain_text("No other text was further off, and that much is chance")
     for size in ({"width": 390, "height": 844}, {"width": 1280, "height": 800}):
         page.set_viewport_size(size)
         page.wait_for_function(f"{OVERFLOW} <= 0")

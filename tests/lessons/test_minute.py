@@ -68,3 +68,10 @@ def test_a_number_that_no_run_gives_is_refused(monkeypatch, tmp_path):
     with pytest.raises(LessonError, match=r"minute\.toml, check: 5 is neither evaluated"):
         minute.__wrapped__()
     glossary.cache_clear()
+
+
+def test_the_page_names_its_rule_and_links_the_other(rendered):
+    keep, end = ("".join(piece[1] for piece in rendered[name]) for name in ("keep", "end"))
+    assert load(TRACES / f"{minute().trace}.json").started.config["sampling"]["temperature"] == 0
+    assert "its own likeliest word" in keep and "Where a model draws at random" in end
+    assert ["lesson", "lesson 3", "accept_reject_resample"] in rendered["end"]

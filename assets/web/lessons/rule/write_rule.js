@@ -21,7 +21,8 @@ function sentenceOf({ verdict, most, alpha, rightAlpha }) {
   const rounds = `In ${all} rounds of another pair, “${most.text}” came ${seen} times; the target alone would write it about ${wanted} times.`;
   const shares = `It accepts ${wholePercent(alpha)} of the tested drafts, the right one ${wholePercent(rightAlpha)}.`;
   if (verdict === 'wrong') return `This rule changes the odds of the text. ${rounds} ${shares}`;
-  const chance = 'No text differs more, and that’s chance: exactly, none differs.';
+  const chance =
+    'No other text was further off, and that much is chance: worked out exactly, every text comes as often as it should.';
   if (verdict === 'right') return `You’ve written the rule. ${rounds} ${chance}`;
   return `This is lossless, but it isn’t the rule. ${rounds} ${chance} ${shares}`;
 }

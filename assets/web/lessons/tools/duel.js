@@ -1,15 +1,19 @@
-// Plays a recorded run against writing one token at a time. The clock counts plain steps, as predicted from the costs.
+// Plays a recorded run against writing one token at a time. The race takes as long as the run did by the clock; each pass has
+// its share by the costs, in plain steps.
 
 import { isCalm, make, makeButton, setText } from '../../lib/dom.js';
 import { wholePercent } from '../../lib/format.js';
-import { figure, makeNote, makeResult, meter, short } from '../widgets/widgets.js';
+import { figure, makeNote, makeResult, meter } from '../widgets/widgets.js';
 
-// ``rounds``: [[plain steps since the start, texts of the new tokens], …]. One token at a time takes one step for each.
-export function makeDuel({ rounds }, touched) {
+// ``predicted``: [[plain steps since the start, texts of the new tokens], …]. One token at a time takes one step for each.
+// ``clock``: how many times as fast the run was, as measured.
+export function makeDuel({ rounds: predicted, clock: speedup }, touched) {
   const STEPS_A_SECOND = 8,
     FRAME = 60;
-  const tokens = rounds.flatMap(([, texts]) => texts),
-    end = rounds[rounds.length - 1][0],
+  const tokens = predicted.flatMap(([, texts]) => texts),
+    end = tokens.length / speedup,
+    stretch = end / predicted[predicted.length - 1][0],
+    rounds = predicted.map(([at, texts]) => [stretch * at, texts]),
     least = Math.min(end, tokens.length);
   const countAlone = time => Math.min(tokens.length, Math.floor(time + 1e-9));
   const countWithDrafts = time =>
@@ -50,13 +54,12 @@ export function makeDuel({ rounds }, touched) {
   function finish() {
     clearInterval(ticking);
     draw();
-    const ratio = tokens.length / end;
-    if (ratio > 1.005)
-      result.textContent = `With drafts the text is done ${short(ratio)} times as fast. One token at a time needs ${tokens.length} passes.`;
-    else if (ratio < 0.995)
-      result.textContent = `With drafts it takes ${wholePercent(1 / ratio - 1)} longer: too few guesses were right.`;
-    else result.textContent = 'Both are done at the same time.';
-    result.dataset.ratio = ratio.toFixed(3);
+    if (speedup > 1.005)
+      result.textContent = `By the clock, the text with drafts was done ${speedup.toFixed(2)} times as fast: in ${rounds.length} passes instead of ${tokens.length}.`;
+    else if (speedup < 0.995)
+      result.textContent = `With drafts it took ${wholePercent(1 / speedup - 1)} longer: too few guesses were right.`;
+    else result.textContent = 'Both were done at the same time.';
+    result.dataset.ratio = speedup.toFixed(3);
     start.textContent = 'Race again';
     touched();
   }
@@ -68,6 +71,6 @@ export function makeDuel({ rounds }, touched) {
     make('div', 'sl-buttons', [start]),
     ...lanes.flatMap(({ bar, text }) => [bar.row, text]),
     result,
-    makeNote('In slow motion, worked out from costs that were measured before the run. Nothing here is clocked live.'),
+    makeNote('A recording, in slow motion. Each pass has its share of the time by costs that were measured before.'),
   );
 }

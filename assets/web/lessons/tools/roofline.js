@@ -4,6 +4,8 @@ import { DEVICES } from '../widgets/device_figures.js';
 import { chosenDevice, chosenModel, chosenWidth, PRECISIONS_OF_WEIGHTS } from '../widgets/devices.js';
 import { figure, makeNote, makeResult, meter, short } from '../widgets/widgets.js';
 
+const READING = 5.6; // tokens a second: 238 words a minute, at 1.4 tokens a word
+
 // ``speed`` in GB/s; ``gigabytes`` of weights.
 export const passesPerSecond = (speed, gigabytes) => speed / gigabytes;
 
@@ -27,7 +29,8 @@ export function makeRoofline({ machine }, touched) {
     if (!fits) result.textContent = `Does not fit: ${short(gigabytes)} GB of weights, and the device has ${memory}.`;
     else if (ceiling > OTHER_COSTS)
       result.textContent = `Over ${OTHER_COSTS.toLocaleString('en')} passes per second: at that speed something else becomes the limit first.`;
-    else result.textContent = `At most ${short(ceiling)} passes per second.`;
+    else
+      result.textContent = `At most ${short(ceiling)} passes per second, ${ceiling < READING ? 'slower than most people read' : 'as fast as most people read, or faster'}.`;
     aside.textContent = fits
       ? `${Number(short(speed)).toLocaleString('en')} GB/s ÷ ${short(gigabytes)} GB of weights. The real speed is lower, because the text so far is read, too.`
       : 'Fewer bits a weight, or a smaller model, would fit. Or several such devices together.';
