@@ -117,6 +117,6 @@ def test_an_answer_that_was_chosen_is_reported_in_its_words(open_offline, site):
     expect(page.locator(".sl-practice-open .sl-reply")).not_to_be_empty()
     page.get_by_role("button", name="All lessons").click()
     page.locator(".sl-own-report > summary").click()
-    (answers,) = json.loads(kept(page, "Save it as data (JSON)"))["sets"]
+    (answers,) = json.loads(save_by_button(page, "Save it as data (JSON)"))["sets"]
     assert answers["answers"]["tie"]["text"] == chosen
-    assert chosen in kept(page, "Save my report (HTML)")
+    assert chosen in save_by_button(page, "Save my report (HTML)")
