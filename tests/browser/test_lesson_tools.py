@@ -200,7 +200,8 @@ def test_a_finished_game_can_be_sent_and_its_link_opens_the_same_text(at_tool):
 def test_a_device_is_kept_between_calculators(at_tool):
     page = at_tool("memory_wall", "The ceiling")
     lists = lambda label: page.locator(".sl-figure-box").get_by_label(label)  # noqa: E731
-    lists("Device").select_option(label="The machine of this run, measured")
+    own = lists("Device").locator("option", has_text="The machine of this run, measured")
+    lists("Device").select_option(label=own.inner_text())
     lists("Model").select_option(label="Qwen3 8B")
     expect(result(page)).to_contain_text("slower than most people read")
     lists("Model").select_option(label="SmolLM2 135M")
