@@ -231,7 +231,8 @@ def table(runs: Sequence[Column]) -> str:
     heads = ("Run", "Temperature", "Tokens", "Tokens/s", "Speedup", "Target passes", "τ, tokens per pass",
              "α, share accepted", "Text")  # fmt: skip
     note = "" if baseline(runs) is not None else "; without a plain run there is no speedup"
-    return sheet(f"The runs side by side, one measurement each; ★ wrote the most tokens per second{note}", heads, rows)
+    best = "; ★ wrote the most tokens per second" if len(leaders) == 1 else ""
+    return sheet(f"The runs side by side, one measurement each{best}{note}", heads, rows)
 
 
 def conclusion(runs: Sequence[Column], recorded: str = "") -> tuple[str, str]:

@@ -5,6 +5,8 @@ import { wholePercent } from '../lib/format.js';
 import { interpolate } from '../lib/speedup_model.js';
 import { isDrafted, isTested } from '../lib/statuses.js';
 
+const ONLY_A_RUN = 'For this way of drafting only a new run can tell. Press Run.';
+
 // p of the token ``id`` at the temperature of the run to the power of ``power``, over the candidates that the trace
 // holds, the likeliest first.
 function warp(id, p, { top, rest }, power) {
@@ -74,7 +76,7 @@ export function makeWhatIf(box, about) {
     if (!from) return 'This run was greedy: its trace holds no odds for another temperature. Press Run to see one.';
     const now = heldAt(rounds, from, from),
       then = heldAt(rounds, from, value);
-    if (now === null) return 'This run’s rule doesn’t compare each u with p/q, so only a new run can tell. Press Run.';
+    if (now === null) return ONLY_A_RUN;
     const guesses = rounds.some(round => round.parents) ? 'first guesses for a place' : 'tested guesses';
     const against = then === now ? ', as many as now' : ` instead of ${wholePercent(now)}`;
     return `At temperature ${value}: ${wholePercent(then)} of the ${guesses} would be accepted${against} (by this run's own p, q and u).`;
@@ -84,10 +86,7 @@ export function makeWhatIf(box, about) {
     const { rounds, costs, isServed } = about(),
       found = value > 0 ? withLength(rounds, value, costs) : null;
     if (value === 0) return 'γ = 0 is plain decoding: 1 token per pass, 1.00×.';
-    if (!found)
-      return isServed
-        ? ''
-        : 'This run guessed several words for a place, so γ alone predicts nothing. Press Run to see.';
+    if (!found) return isServed ? '' : ONLY_A_RUN;
     const speed = found.speedup ? `, ${found.speedup.toFixed(2)}×` : '';
     return `γ = ${value}: about ${found.tokens.toFixed(1)} tokens per pass${speed} (predicted from this run's guesses).${isServed ? '' : ' Press Run to measure it.'}`;
   }
