@@ -10,6 +10,7 @@ from app.jobs.runs import Runs
 from engine.errors import EngineError
 
 T = TypeVar("T")
+SECONDS_TO_END = 1.0  # from a stream's last update, which lets the page's buttons in, to its end
 SECONDS_FOR_EARLIER = 2.0  # for a replaced stream to end; one that downloads a model takes longer
 
 
@@ -39,6 +40,10 @@ class Press:
     @property
     def is_over(self) -> bool:
         return self.request is None or self.request.is_over
+
+    def has_ended(self) -> bool:
+        """Returns whether its stream is over; waits a moment for one that has sent its last update."""
+        return self.request is None or self.request.over.wait(SECONDS_TO_END)
 
     def stream(self, runs: Runs, visitor: str, updates: Callable[[VisitorRequest], Iterator[T]]) -> Iterator[T]:
         """Yields what ``updates`` yields for the request, and ends it. Once another request of the visitor has

@@ -75,7 +75,7 @@ class BranchHandlers(PressHandlers):
     def drop(self, press: RunPress, session: Session) -> list:
         """Returns the stage and the session without the branch, which the page has taken away already."""
         session = press.newest(session)
-        if not press.is_over or session.trace is None:
+        if not press.has_ended() or session.trace is None:
             return [SKIP, SKIP]
         press.take_result()
         kind, words, baseline = "quiet", "The branch is dropped; the run stays.", session.baseline
@@ -88,7 +88,7 @@ class BranchHandlers(PressHandlers):
         """Returns the stage and the session with the branch as the run."""
         session = press.newest(session)
         branch = session.trace and session.trace.branch
-        if not press.is_over or branch is None:
+        if not press.has_ended() or branch is None:
             return [SKIP, SKIP]
         press.stage_config = None
         press.take_result()

@@ -204,6 +204,7 @@ def test_a_branch_is_a_second_lane_beside_its_run(page):
     page.evaluate("document.body.classList.remove('dark')")
     step_through_a_branch(page, at)
     page.set_viewport_size({"width": 390, "height": 844})
+    page.locator("#stage .sl-rows").evaluate("node => node.scrollTo(0, 0)")  # rows far out of sight are not drawn
     lines = page.locator("#stage .sl-row:has(.sl-forced) .sl-line")
     wait_until_above(lines.nth(0), lines.nth(1))  # on a phone the second lane is below the first
     page.wait_for_function(f"{OVERFLOW} <= 0")

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import threading
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -10,6 +11,7 @@ import pytest
 from fake_worker import FakeEngine, FakeWorker, number, recorded, wait_for
 from presses import form, line, page, press_run, status_of, visitor
 
+from app.jobs.request import VisitorRequest
 from app.jobs.service import Service
 from app.jobs.visitor import Session
 from app.playground import html_export
@@ -111,6 +113,17 @@ def test_dropping_a_branch_of_the_opening_run_claims_no_measurement(branches, se
     fork(branches, press, Session())
     stage, _ = branches.drop(press, press.session)
     assert "measured then" in status_of(stage)["text"] and "just now" not in status_of(stage)["text"]
+
+
+def test_keep_waits_for_the_stream_that_has_just_shown_its_end(branches, session):
+    press = RunPress()
+    fork(branches, press, session)
+    whole, press.request = press.session, VisitorRequest("somebody")  # not over yet
+    ending = threading.Timer(0.05, press.request.over.set)
+    ending.start()
+    _, taken = branches.keep(press, whole)
+    ending.join()
+    assert taken == Session(whole.trace.branch, forced=(PLACE, TOKEN))
 
 
 def test_what_names_no_token_is_nothing():
