@@ -175,7 +175,7 @@ def _alpha(run: Totals) -> list[str]:
     words = f"α = {run.alpha:.2f}: {run.accepted} of {run.tested} tested drafts were accepted"
     if run.discarded:
         words += f"; {run.discarded} more came after a rejected one, never tested"
-    return [f"{percent(run.alpha)}", words]
+    return [percent(run.alpha), words]
 
 
 def _from_grammar(run: Totals) -> list[str]:

@@ -62,6 +62,17 @@ def test_at_the_runs_own_temperature_as_many_guesses_hold_as_did(script):
     assert script("([rounds, t]) => heldAt(rounds, t, t)", blocks, warmth) is None, "another rule decided"
 
 
+def test_a_guess_after_a_rejected_sibling_is_left_out(script):
+    sample = load(OPENING)
+    rounds, warmth = rounds_of(sample), sample.started.config["sampling"]["temperature"]
+    tested = [token for each in rounds for token in each["tokens"] if token["status"] in ("accepted", "rejected")]
+    younger = next(token for token in tested if token["status"] == "accepted")
+    younger["sibling"] = True
+    kept = sum(token["status"] == "accepted" for token in tested) - 1
+    held = script("([rounds, t]) => heldAt(rounds, t, t)", rounds, warmth)
+    assert held == pytest.approx(kept / (len(tested) - 1))
+
+
 def test_another_length_is_predicted_from_the_acceptance_at_each_depth(script):
     costs, rounds = monotone_costs(TRACE.started.costs), rounds_of(TRACE)
     plain = {"c": 0.3, "v": {str(width): cost for width, cost in costs.v.items()}}

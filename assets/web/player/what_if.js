@@ -5,7 +5,7 @@ import { wholePercent } from '../lib/format.js';
 import { interpolate } from '../lib/speedup_model.js';
 import { isDrafted, isTested } from '../lib/statuses.js';
 
-const ONLY_A_RUN = 'For this way of drafting only a new run can tell. Press Run.';
+const ONLY_A_RUN = 'Only a new run can tell. Press Run.';
 
 // p of the token ``id`` at the temperature of the run to the power of ``power``, over the candidates that the trace
 // holds, the likeliest first.
@@ -16,9 +16,9 @@ function warp(id, p, { top, rest }, power) {
   return whole ? Math.min(1, p ** power / whole) : 0;
 }
 
-// The share of the guesses tried first at their place that hold at another temperature, each against its own u; in
-// chains at the run's own that is α. null without their odds, or where u < min(1, p/q) is not what decided: in blocks and
-// typical acceptance.
+// The share of the guesses that hold at another temperature, each against its own u; at the run's own that is α. Left out
+// are those whose p an earlier sibling had reduced. null without odds, or where u < min(1, p/q) is not what decided: in
+// blocks and typical acceptance.
 export function heldAt(rounds, from, to) {
   const power = to > 0 ? from / to : Infinity,
     tested = rounds.flatMap(round => round.tokens).filter(token => isTested(token) && !token.sibling);
@@ -77,7 +77,9 @@ export function makeWhatIf(box, about) {
     const now = heldAt(rounds, from, from),
       then = heldAt(rounds, from, value);
     if (now === null) return ONLY_A_RUN;
-    const guesses = rounds.some(round => round.parents) ? 'first guesses for a place' : 'tested guesses';
+    const guesses = rounds.some(round => round.tokens.some(token => token.sibling))
+      ? 'first guesses for a place'
+      : 'tested guesses';
     const against = then === now ? ', as many as now' : ` instead of ${wholePercent(now)}`;
     return `At temperature ${value}: ${wholePercent(then)} of the ${guesses} would be accepted${against} (by this run's own p, q and u).`;
   }
